@@ -1,0 +1,1 @@
+//! The verbs and loops of a broker as plain Rust, with no network.

@@ -1,0 +1,1 @@
+//! Producer and worker libraries for Windlass.

@@ -1,0 +1,141 @@
+//! Names and tokens. A value of these types is valid by construction.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::limits::NAME_BYTES_MAX;
+
+/// Why a name was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidName {
+    #[error("must not be empty")]
+    Empty,
+    #[error("must be at most {NAME_BYTES_MAX} bytes long")]
+    TooLong,
+    #[error("may contain only A-Z a-z 0-9 . _ : -")]
+    Character,
+}
+
+fn check(text: &str) -> Result<(), InvalidName> {
+    if text.is_empty() {
+        return Err(InvalidName::Empty);
+    }
+    if text.len() > NAME_BYTES_MAX {
+        return Err(InvalidName::TooLong);
+    }
+    let allowed = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-');
+    if text.as_bytes().iter().all(allowed) { Ok(()) } else { Err(InvalidName::Character) }
+}
+
+macro_rules! name_type {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            pub fn new(text: &str) -> Result<Self, InvalidName> {
+                check(text)?;
+                Ok(Self(Arc::from(text)))
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = InvalidName;
+
+            fn from_str(text: &str) -> Result<Self, InvalidName> {
+                Self::new(text)
+            }
+        }
+    };
+}
+
+name_type! {
+    /// The id of a task: a UUID v7, or what the client chose. Cheap to clone.
+    TaskId
+}
+name_type! {
+    /// A queue, a type or a worker. Cheap to clone.
+    Name
+}
+
+/// The proof of a claim. `number` grows with every claim of a store, so it fences: of two tokens for one task the
+/// larger is the newer. `secret` keeps others from guessing it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Token {
+    pub number: u64,
+    pub secret: u64,
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}-{:016x}", self.number, self.secret)
+    }
+}
+
+/// A lease text that no claim can have produced.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("is not a lease that a claim returned")]
+pub struct InvalidToken;
+
+impl std::str::FromStr for Token {
+    type Err = InvalidToken;
+
+    fn from_str(text: &str) -> Result<Self, InvalidToken> {
+        let (number, secret) = text.split_once('-').ok_or(InvalidToken)?;
+        let hex = |part: &str, len: std::ops::RangeInclusive<usize>| {
+            let plain = part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+            if !plain || !len.contains(&part.len()) {
+                return Err(InvalidToken);
+            }
+            u64::from_str_radix(part, 16).map_err(|_| InvalidToken)
+        };
+        Ok(Self { number: hex(number, 1..=16)?, secret: hex(secret, 16..=16)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        assert!(Name::new("email.send_v2:eu-1").is_ok());
+        assert_eq!(Name::new(""), Err(InvalidName::Empty));
+        assert_eq!(Name::new("../etc"), Err(InvalidName::Character));
+        assert_eq!(Name::new("ü"), Err(InvalidName::Character));
+        assert_eq!(Name::new(&"x".repeat(129)), Err(InvalidName::TooLong));
+        assert!(TaskId::new(&"x".repeat(128)).is_ok());
+    }
+
+    #[test]
+    fn tokens_round_trip_and_reject_noise() {
+        let token = Token { number: 77, secret: 0xfeed };
+        assert_eq!(token.to_string().parse(), Ok(token));
+        for noise in ["", "-", "4d", "4d-", "4D-000000000000feed", "4d-feed", "+1-000000000000feed", "x-000000000000feed"] {
+            assert_eq!(noise.parse::<Token>(), Err(InvalidToken), "{noise}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The domain of Windlass: what a task is, which states it can be in, and every decision about it.
+//!
+//! Nothing in this crate reads a clock, draws a random number or touches the outside: `now` and random numbers are
+//! arguments. A decision looks at a [`Record`] and returns a [`Change`]; [`Record::evolve`] turns a change into the next
+//! record. Stores commit changes and never decide, so each rule exists once for all of them.
+
+pub mod choice;
+pub mod ids;
+pub mod limits;
+pub mod priority;
+pub mod retry;
+pub mod state;
+pub mod task;
+pub mod time;
+pub mod transition;
+
+pub use ids::{InvalidName, Name, TaskId, Token};
+pub use priority::{Class, Priority};
+pub use state::{CancelReason, Lease, State, StateName};
+pub use task::{Attempt, Body, NewTask, Outcome, Payload, Progress, Record, Task};
+pub use time::Now;
+pub use transition::{Change, Refusal, Transition};

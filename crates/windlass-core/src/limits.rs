@@ -1,0 +1,59 @@
+//! Every limit of the system in one place, each with its reason.
+
+/// Ids, queue, type and worker names: long enough for a URN, short enough for an index key.
+pub const NAME_BYTES_MAX: usize = 128;
+/// Default ceiling of one payload or result (10 MB); a setting may lower or raise it up to [`PAYLOAD_BYTES_CAP`].
+pub const PAYLOAD_BYTES_MAX: usize = 10 * 1000 * 1000;
+/// No setting goes beyond this: one task must fit well inside one batch of the log.
+pub const PAYLOAD_BYTES_CAP: usize = 32 * 1024 * 1024;
+/// JSON nesting accepted in a body: beyond it, most readers' stacks are at risk.
+pub const JSON_DEPTH_MAX: usize = 128;
+/// Tasks in one batch submit.
+pub const BATCH_TASKS_MAX: usize = 1000;
+/// Tasks handed out by one claim.
+pub const CLAIM_TASKS_MAX: u32 = 1000;
+/// Queues and types one claim may name.
+pub const CLAIM_NAMES_MAX: usize = 256;
+/// A claim's weight for one queue.
+pub const CLAIM_WEIGHT_MAX: u32 = 1000;
+/// The longest long poll: proxies cut idle requests at about a minute.
+pub const WAIT_MS_MAX: u64 = 60_000;
+/// Claims waiting at once, over all clients.
+pub const WAITERS_MAX: usize = 100_000;
+/// Metadata of one task: entries and bytes in all.
+pub const METADATA_ENTRIES_MAX: usize = 64;
+pub const METADATA_BYTES_MAX: usize = 16 * 1024;
+/// Error text kept for an attempt: a stack trace fits, a log file does not.
+pub const ERROR_BYTES_MAX: usize = 16 * 1024;
+/// The note of a progress report.
+pub const PROGRESS_NOTE_BYTES_MAX: usize = 1024;
+/// Attempts kept per task; older ones are dropped, their count stays in `attempts`.
+pub const ATTEMPTS_KEPT_MAX: usize = 32;
+/// Retries a task may ask for.
+pub const RETRIES_MAX: u32 = 1000;
+/// Attempts that may end by a lost lease before the task is a dead letter, unless the task says otherwise.
+pub const CRASHES_DEFAULT: u32 = 5;
+pub const RETRIES_DEFAULT: u32 = 3;
+pub const TIMEOUT_MS_DEFAULT: u64 = 300_000;
+/// A day: longer work should checkpoint and continue in another task.
+pub const TIMEOUT_MS_MAX: u64 = 86_400_000;
+pub const LEASE_MS_DEFAULT: u64 = 30_000;
+pub const LEASE_MS_MIN: u64 = 1000;
+pub const LEASE_MS_MAX: u64 = 3_600_000;
+/// Finished tasks are kept for a week by default, ten years at most.
+pub const RETENTION_MS_DEFAULT: u64 = 7 * 86_400_000;
+pub const RETENTION_MS_MAX: u64 = HORIZON_MS;
+/// No time further away than ten years: beyond that it is a unit mistake (seconds taken for milliseconds).
+pub const HORIZON_MS: u64 = 3650 * 86_400_000;
+/// Rows of one page of a list, and records looked at for one page when a filter has no index.
+pub const PAGE_ROWS_MAX: usize = 1000;
+pub const PAGE_ROWS_DEFAULT: usize = 100;
+pub const PAGE_SCAN_MAX: usize = 20_000;
+/// Distinct pairs of queue and type: each owns a small structure in memory.
+pub const LANES_MAX: usize = 1_000_000;
+/// Workers in the registry.
+pub const WORKERS_MAX: usize = 100_000;
+/// Records one step of a loop takes: small enough to stay invisible between two commits.
+pub const LOOP_STEP_MAX: usize = 1000;
+/// How often a decision is made again when the task changed meanwhile.
+pub const CONFLICT_TRIES_MAX: usize = 16;

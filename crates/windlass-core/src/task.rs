@@ -1,0 +1,202 @@
+//! What a task is: the part that changes ([`Record`]) and the part that never does ([`Body`]).
+
+use bytes::Bytes;
+
+use crate::ids::{Name, TaskId, Token};
+use crate::priority::Priority;
+use crate::retry;
+use crate::state::{State, StateName};
+
+/// Opaque to the broker; JSON text is passed on as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Payload {
+    Json(Bytes),
+    Binary(Bytes),
+}
+
+impl Payload {
+    pub fn bytes(&self) -> &Bytes {
+        match self {
+            Payload::Json(bytes) | Payload::Binary(bytes) => bytes,
+        }
+    }
+}
+
+/// Written once, at submit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Body {
+    pub payload: Payload,
+    pub metadata: Vec<(String, String)>,
+    pub timeout_ms: u64,
+    pub max_retries: u32,
+    pub max_crashes: u32,
+    pub retry: retry::Policy,
+    /// Digest of what the client sent, kept when the client chose the id: tells a repeated submit from a clash.
+    pub fingerprint: Option<[u8; 16]>,
+}
+
+/// A task on its way into a store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewTask {
+    pub id: TaskId,
+    pub queue: Name,
+    pub kind: Name,
+    pub priority: Priority,
+    pub created_at: u64,
+    /// Earliest start.
+    pub scheduled_at: Option<u64>,
+    pub expires_at: Option<u64>,
+    pub retention_ms: u64,
+    pub body: Body,
+}
+
+/// Everything about a task that changes, and what is needed to index and decide without its body.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    pub id: TaskId,
+    pub queue: Name,
+    pub kind: Name,
+    /// The store's own number of this task, in order of submit.
+    pub seq: u64,
+    /// Grows with every change; a commit names the revision it saw.
+    pub revision: u64,
+    /// Place among tasks of its queue and priority: the store's number of the moment when it became pending.
+    pub order: u64,
+    pub priority: Priority,
+    pub state: State,
+    /// Attempts begun, those given back excepted.
+    pub attempts: u32,
+    /// Attempts that ended by a lost lease.
+    pub crashes: u32,
+    /// The lease whose end was reported or asked for last: recognises a repeated report.
+    pub ended: Option<Token>,
+    pub created_at: u64,
+    pub updated_at: u64,
+    pub started_at: Option<u64>,
+    pub scheduled_at: Option<u64>,
+    pub expires_at: Option<u64>,
+    pub retention_ms: u64,
+    pub error: Option<Box<str>>,
+    pub result: Option<Payload>,
+    /// The attempts that ended, oldest first, at most [`crate::limits::ATTEMPTS_KEPT_MAX`].
+    pub history: Vec<Attempt>,
+    /// Set by the worker while it runs; kept in memory only.
+    pub progress: Option<Progress>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task {
+    pub record: Record,
+    pub body: Body,
+}
+
+/// One ended attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    pub number: u32,
+    pub worker: Name,
+    pub started_at: u64,
+    pub ended_at: u64,
+    pub outcome: Outcome,
+    pub error: Option<Box<str>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    Completed,
+    Failed,
+    /// The lease ran out or the worker died.
+    Crashed,
+    Released,
+    Cancelled,
+}
+
+impl Outcome {
+    pub const ALL: [Outcome; 5] =
+        [Outcome::Completed, Outcome::Failed, Outcome::Crashed, Outcome::Released, Outcome::Cancelled];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Completed => "completed",
+            Outcome::Failed => "failed",
+            Outcome::Crashed => "crashed",
+            Outcome::Released => "released",
+            Outcome::Cancelled => "cancelled",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// 0–1.
+    pub fraction: f64,
+    pub note: Option<Box<str>>,
+}
+
+impl Body {
+    /// Whether submitting `other` under the same id only repeats the submit of this task.
+    pub fn repeats(&self, other: &Body) -> bool {
+        self.fingerprint.is_some() && self.fingerprint == other.fingerprint
+    }
+}
+
+impl Record {
+    /// The record of a task just submitted. `seq` comes from the store and is its place in line too.
+    pub fn submitted(new: &NewTask, seq: u64) -> Record {
+        let state = match new.scheduled_at {
+            Some(at) if at > new.created_at => State::Scheduled { at },
+            _ => State::Pending,
+        };
+        Record {
+            id: new.id.clone(),
+            queue: new.queue.clone(),
+            kind: new.kind.clone(),
+            seq,
+            revision: 1,
+            order: seq,
+            priority: new.priority,
+            state,
+            attempts: 0,
+            crashes: 0,
+            ended: None,
+            created_at: new.created_at,
+            updated_at: new.created_at,
+            started_at: None,
+            scheduled_at: new.scheduled_at,
+            expires_at: new.expires_at,
+            retention_ms: new.retention_ms,
+            error: None,
+            result: None,
+            history: Vec::new(),
+            progress: None,
+        }
+    }
+
+    pub fn state_name(&self) -> StateName {
+        self.state.name()
+    }
+
+    /// When a live task must be looked at again ([`crate::transition::tick`]); a running one has its lease instead.
+    pub fn wake_at(&self) -> Option<u64> {
+        match self.state {
+            State::Scheduled { at } | State::Retrying { at } => {
+                Some(self.expires_at.map_or(at, |expires| at.min(expires)))
+            }
+            State::Blocked | State::Pending => self.expires_at,
+            _ => None,
+        }
+    }
+
+    /// When a finished task has been kept long enough.
+    pub fn prune_at(&self) -> Option<u64> {
+        self.ended_at().map(|at| at.saturating_add(self.retention_ms))
+    }
+
+    /// When a finished task finished.
+    pub fn ended_at(&self) -> Option<u64> {
+        match self.state {
+            State::Completed { at } | State::DeadLetter { at } | State::Cancelled { at, .. } => Some(at),
+            _ => None,
+        }
+    }
+}

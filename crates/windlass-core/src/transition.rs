@@ -1,0 +1,83 @@
+//! Every change a task can go through.
+//!
+//! A decision function (in [`decide`]) takes the record that was seen, the input and `now`, and returns the [`Change`]
+//! to commit, or `None` when the input repeats what already happened, or a [`Refusal`]. People, workers and timers all
+//! come through these functions. The change is committed under the condition that the record is still at the revision
+//! that was seen; [`Record::evolve`] is the only place where a record becomes its successor.
+
+mod decide;
+mod evolve;
+#[cfg(test)]
+mod tests;
+
+pub use decide::{
+    Claim, Extension, Failure, cancel, claim, complete, extend, fail, lose_lease, release, remove, retry, tick,
+};
+
+use crate::ids::{Name, TaskId, Token};
+use crate::state::{CancelReason, StateName};
+use crate::task::Payload;
+
+/// What happened to a task. It carries every number it needs, so that replaying it gives the same record.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    Claimed { at: u64, token: Token, worker: Name, lease_ms: u64 },
+    Completed { at: u64, result: Option<Payload> },
+    /// The attempt failed: `retry_at` says when to try again, `None` makes it a dead letter.
+    Failed { at: u64, error: Box<str>, retry_at: Option<u64> },
+    /// The lease was lost; `dead` when the limit of crashes is reached.
+    LeaseLost { at: u64, error: Box<str>, dead: bool },
+    /// The worker gave it back, to start again at once or not before `until`.
+    Released { at: u64, until: Option<u64> },
+    Cancelled { at: u64, reason: CancelReason },
+    /// Its time came.
+    Promoted { at: u64 },
+    /// A manual retry: attempts are counted anew.
+    Requeued { at: u64 },
+    /// The task is forgotten: retention ended, or its queue or the dead letters were cleared.
+    Removed { at: u64 },
+}
+
+impl Change {
+    pub fn at(&self) -> u64 {
+        match self {
+            Change::Claimed { at, .. }
+            | Change::Completed { at, .. }
+            | Change::Failed { at, .. }
+            | Change::LeaseLost { at, .. }
+            | Change::Released { at, .. }
+            | Change::Cancelled { at, .. }
+            | Change::Promoted { at }
+            | Change::Requeued { at }
+            | Change::Removed { at } => *at,
+        }
+    }
+}
+
+/// A change and what must still be true for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transition {
+    pub id: TaskId,
+    pub seq: u64,
+    pub revision: u64,
+    pub change: Change,
+}
+
+/// Why an input changes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The lease is not the current one: it expired, was given back, or the task was cancelled.
+    #[error("the lease is no longer valid")]
+    LeaseLost,
+    /// The task is finished.
+    #[error("the task is already {}", .0.as_str())]
+    Terminal(StateName),
+    /// The state does not allow this input.
+    #[error("not possible while the task is {}", .0.as_str())]
+    WrongState(StateName),
+    /// A claim or wake-up came before its time.
+    #[error("the task is not due yet")]
+    NotDue,
+    #[error("the task expired before it could start")]
+    Expired,
+}

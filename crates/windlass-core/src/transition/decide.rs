@@ -1,0 +1,162 @@
+//! The decisions. Each returns `Ok(None)` when the input only repeats what the record already shows.
+
+use crate::ids::{Name, Token};
+use crate::limits::ERROR_BYTES_MAX;
+use crate::state::{CancelReason, Lease, State};
+use crate::task::{Body, Outcome, Payload, Record};
+use crate::transition::{Change, Refusal};
+
+type Decision = Result<Option<Change>, Refusal>;
+
+/// What a claim brings along.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    pub token: Token,
+    pub worker: Name,
+    pub lease_ms: u64,
+}
+
+/// A worker's report of a failed attempt.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    pub error: String,
+    pub retryable: bool,
+    /// The worker's own wish for the delay; it wins over the policy.
+    pub retry_after_ms: Option<u64>,
+    /// In 0–1, for the jitter.
+    pub random: f64,
+}
+
+pub fn claim(record: &Record, input: Claim, now: u64) -> Result<Change, Refusal> {
+    match record.state {
+        State::Pending if record.expires_at.is_some_and(|at| at <= now) => Err(Refusal::Expired),
+        State::Pending => {
+            Ok(Change::Claimed { at: now, token: input.token, worker: input.worker, lease_ms: input.lease_ms })
+        }
+        _ if record.state.is_terminal() => Err(Refusal::Terminal(record.state_name())),
+        _ => Err(Refusal::WrongState(record.state_name())),
+    }
+}
+
+pub fn complete(record: &Record, token: Token, result: Option<Payload>, now: u64) -> Decision {
+    match held(record, token, Outcome::Completed)? {
+        Some(_) => Ok(Some(Change::Completed { at: now, result })),
+        None => Ok(None),
+    }
+}
+
+pub fn fail(record: &Record, body: &Body, token: Token, input: Failure, now: u64) -> Decision {
+    if held(record, token, Outcome::Failed)?.is_none() {
+        return Ok(None);
+    }
+    // Crashes have a limit of their own, so they do not use up the retries of the handler.
+    let failures = record.attempts.saturating_sub(record.crashes).max(1);
+    let delay = input.retry_after_ms.unwrap_or_else(|| body.retry.delay_ms(failures, input.random));
+    let again = input.retryable && failures <= body.max_retries;
+    let retry_at = again.then(|| now.saturating_add(delay));
+    Ok(Some(Change::Failed { at: now, error: bounded(input.error), retry_at }))
+}
+
+pub fn release(record: &Record, token: Token, delay_ms: Option<u64>, now: u64) -> Decision {
+    match held(record, token, Outcome::Released)? {
+        Some(_) => {
+            let until = delay_ms.filter(|delay| *delay > 0).map(|delay| now.saturating_add(delay));
+            Ok(Some(Change::Released { at: now, until }))
+        }
+        None => Ok(None),
+    }
+}
+
+/// What the holder of a lease is told when it asks for more time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extension {
+    Granted,
+    /// The task was cancelled under this lease: stop working.
+    CancelRequested,
+}
+
+pub fn extend(record: &Record, token: Token) -> Result<Extension, Refusal> {
+    match &record.state {
+        State::Running(lease) if lease.token == token => Ok(Extension::Granted),
+        State::Cancelled { .. } if record.ended == Some(token) => Ok(Extension::CancelRequested),
+        _ => Err(Refusal::LeaseLost),
+    }
+}
+
+pub fn cancel(record: &Record, now: u64) -> Decision {
+    if record.state.is_terminal() {
+        return Err(Refusal::Terminal(record.state_name()));
+    }
+    Ok(Some(Change::Cancelled { at: now, reason: CancelReason::Asked }))
+}
+
+/// Looks at a waiting task when its `wake_at` came.
+pub fn tick(record: &Record, now: u64) -> Decision {
+    if !matches!(
+        record.state,
+        State::Scheduled { .. } | State::Retrying { .. } | State::Pending | State::Blocked
+    ) {
+        return Err(Refusal::WrongState(record.state_name()));
+    }
+    if record.expires_at.is_some_and(|at| at <= now) {
+        return Ok(Some(Change::Cancelled { at: now, reason: CancelReason::Expired }));
+    }
+    match record.state {
+        State::Scheduled { at } | State::Retrying { at } if at <= now => Ok(Some(Change::Promoted { at: now })),
+        State::Scheduled { .. } | State::Retrying { .. } => Err(Refusal::NotDue),
+        _ => Ok(None),
+    }
+}
+
+/// The lease is over without a report: it ran out, or its worker is dead.
+pub fn lose_lease(record: &Record, body: &Body, error: &str, now: u64) -> Decision {
+    match &record.state {
+        State::Running(_) => {
+            let dead = record.crashes.saturating_add(1) >= body.max_crashes.max(1);
+            Ok(Some(Change::LeaseLost { at: now, error: bounded(error.to_owned()), dead }))
+        }
+        _ => Err(Refusal::WrongState(record.state_name())),
+    }
+}
+
+/// A person asks for a finished task to run again.
+pub fn retry(record: &Record, now: u64) -> Decision {
+    match record.state {
+        State::DeadLetter { .. } | State::Cancelled { .. } => Ok(Some(Change::Requeued { at: now })),
+        State::Completed { .. } => Err(Refusal::Terminal(record.state_name())),
+        _ => Err(Refusal::WrongState(record.state_name())),
+    }
+}
+
+/// A task may be forgotten in every state but running: a worker's report must find something to report to.
+pub fn remove(record: &Record, now: u64) -> Decision {
+    match record.state {
+        State::Running(_) => Err(Refusal::WrongState(record.state_name())),
+        _ => Ok(Some(Change::Removed { at: now })),
+    }
+}
+
+/// The lease if `token` is the current one, `None` if it is the last one and ended in the way reported again.
+fn held(record: &Record, token: Token, report: Outcome) -> Result<Option<&Lease>, Refusal> {
+    match &record.state {
+        State::Running(lease) if lease.token == token => Ok(Some(lease)),
+        State::Running(_) => Err(Refusal::LeaseLost),
+        _ => {
+            let same = record.ended == Some(token)
+                && record.history.last().is_some_and(|attempt| attempt.outcome == report);
+            if same { Ok(None) } else { Err(Refusal::LeaseLost) }
+        }
+    }
+}
+
+/// Cuts an error text to what is kept, at a character boundary.
+fn bounded(mut text: String) -> Box<str> {
+    if text.len() > ERROR_BYTES_MAX {
+        let mut end = ERROR_BYTES_MAX;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+    }
+    text.into_boxed_str()
+}

@@ -1,0 +1,1 @@
+//! The words on the wire: request and response bodies, and their translation to the domain.

@@ -1,0 +1,11 @@
+//! Where tasks live: the [`Store`] trait, its backends, and the suite that every backend must pass.
+
+pub mod clock;
+pub mod log;
+pub mod store;
+
+pub use clock::{Clock, SystemClock};
+pub use store::{
+    Capabilities, Claim, Committed, Due, Durability, Error, Expire, Extend, Extended, Insert, Inserted, Ledger, List,
+    Page, QueueCounts, Signals, Store,
+};

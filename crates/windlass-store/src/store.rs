@@ -1,0 +1,288 @@
+//! The contract between the broker and whatever keeps the tasks.
+//!
+//! A store never decides. `insert` and `claim` are the two verbs in which it also chooses (whether an id is taken; which
+//! tasks are next); every other state change arrives as a [`Transition`] that was decided by `windlass_core` on the record
+//! of a given revision, and is written only if the record is still at that revision. Of several transitions for one
+//! revision exactly one is committed, the others get [`Committed::Conflict`].
+//!
+//! What every store promises:
+//! - When a verb answers `Ok`, its effect is as durable as [`Capabilities::durability`] says, and visible to every later read.
+//! - Within a queue, `claim` gives out the highest priority first, and within a priority the lowest `order`.
+//! - Lease and state are one record: `running` exactly while a lease exists.
+//! - Counters agree with the records at every moment at which a caller can look.
+//! - Batches keep their order: the i-th answer belongs to the i-th item.
+//! - Nothing is done for a caller that went away: a claim whose caller is gone gives its tasks back.
+//!
+//! Lease deadlines are kept on the monotonic clock, and are not durable: extending is cheap, and after a restart every
+//! running lease gets one fresh window. Polling is the truth; a signal ([`Signals`]) is a hint that saves polling.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+use windlass_core::choice::{Mode, Queue};
+use windlass_core::{Name, NewTask, Progress, Record, StateName, Task, TaskId, Token, Transition};
+
+#[async_trait]
+pub trait Store: Debug + Send + Sync + 'static {
+    fn capabilities(&self) -> Capabilities;
+
+    /// Adds tasks. An id that is taken adds nothing: the answer says whether the submit repeats the stored one.
+    async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error>;
+
+    /// Leases the next tasks to a worker, waiting up to `wait_ms` for at least one. Paused queues give out nothing;
+    /// a task whose `expires_at` has passed is not given out.
+    async fn claim(&self, claim: Claim) -> Result<Vec<Task>, Error>;
+
+    /// Writes decided changes, each under its condition.
+    async fn commit(&self, transitions: Vec<Transition>) -> Result<Vec<Committed>, Error>;
+
+    /// Moves lease deadlines to a full lease from now, and keeps progress reports.
+    async fn extend(&self, extensions: Vec<Extend>) -> Result<Vec<Extended>, Error>;
+
+    /// Live tasks whose `wake_at` has come, earliest first, at most `limit`.
+    async fn due(&self, limit: usize) -> Result<Due, Error>;
+
+    /// Finished tasks whose `prune_at` has come, earliest first, at most `limit`.
+    async fn prunable(&self, limit: usize) -> Result<Due, Error>;
+
+    /// Running tasks whose lease ran out or whose worker is named as dead, at most `limit`. Their leases cannot be extended
+    /// any more from here on, so that the decision that follows is not overtaken by an extension.
+    async fn expired(&self, expire: Expire) -> Result<Due, Error>;
+
+    async fn get(&self, id: &TaskId) -> Result<Option<Task>, Error>;
+
+    /// The record alone, for decisions that need no body.
+    async fn peek(&self, id: &TaskId) -> Result<Option<Record>, Error>;
+
+    /// Tasks that match, newest first.
+    async fn list(&self, list: List) -> Result<Page, Error>;
+
+    /// The place in line of a pending task among those of its queue and type: 0 is next. `None` if it is not pending or
+    /// too far back to tell.
+    async fn position(&self, record: &Record) -> Result<Option<u64>, Error>;
+
+    /// The counters of one queue, or of all in order of name. A queue exists from its first task or pause on.
+    async fn queues(&self, name: Option<&Name>) -> Result<Vec<QueueCounts>, Error>;
+
+    async fn ledger(&self) -> Result<Ledger, Error>;
+
+    /// A paused queue accepts tasks and gives out none.
+    async fn set_paused(&self, queue: &Name, paused: bool) -> Result<(), Error>;
+
+    fn signals(&self) -> &Signals;
+
+    /// Resolves when the store has stopped for good (a failed fsync, damaged data): the process must end.
+    async fn failed(&self) -> String;
+
+    /// Writes everything down and lets go of files. Later calls get [`Error::Closed`].
+    async fn close(&self) -> Result<(), Error>;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    pub name: &'static str,
+    pub durability: Durability,
+    /// Whether tasks outlive the process at all.
+    pub persistent: bool,
+}
+
+/// When an answer is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// After fdatasync.
+    Sync,
+    /// After the write; synced at this interval.
+    IntervalMs(u64),
+    /// After the write; the operating system syncs when it likes.
+    Os,
+    /// Gone with the process.
+    None,
+}
+
+#[derive(Debug)]
+pub struct Insert {
+    pub tasks: Vec<NewTask>,
+    /// All or nothing.
+    pub atomic: bool,
+    /// Refuse a task when this many of its queue already wait (scheduled, blocked, pending, retrying).
+    pub max_depth: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Inserted {
+    New(Record),
+    /// The id is taken by a task that was submitted with the same content.
+    Same(Box<Task>),
+    /// The id is taken by another task.
+    Clash,
+    QueueFull,
+    /// Not done because another task of an atomic batch could not be added.
+    Aborted,
+}
+
+#[derive(Debug, Clone)]
+pub struct Claim {
+    pub worker: Name,
+    pub queues: Vec<Queue>,
+    pub mode: Mode,
+    /// Only these types; `None` for all.
+    pub types: Option<Vec<Name>>,
+    pub max: u32,
+    pub lease_ms: u64,
+    pub wait_ms: u64,
+    /// For the choice between queues and for the secrets of the tokens.
+    pub seed: u64,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Committed {
+    /// The record after the change (for a removal: before it).
+    Done(Box<Record>),
+    /// The task is no longer at that revision.
+    Conflict,
+    Missing,
+}
+
+#[derive(Debug, Clone)]
+pub struct Extend {
+    pub id: TaskId,
+    pub token: Token,
+    /// `None` for the length of the claim.
+    pub lease_ms: Option<u64>,
+    pub progress: Option<Progress>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extended {
+    Until { expires_at: u64 },
+    CancelRequested,
+    LeaseLost,
+    Missing,
+}
+
+/// Records that a loop must act on.
+#[derive(Debug, Default)]
+pub struct Due {
+    pub tasks: Vec<Task>,
+    /// When the next one comes up (wall clock for `due` and `prunable`, monotonic for `expired`), as far as it is known.
+    pub next: Option<u64>,
+}
+
+#[derive(Debug)]
+pub struct Expire {
+    pub dead_workers: Vec<Name>,
+    pub limit: usize,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct List {
+    /// Empty for all.
+    pub states: Vec<StateName>,
+    pub queue: Option<Name>,
+    pub kind: Option<Name>,
+    pub worker: Option<Name>,
+    /// Part of the id, the type or the error.
+    pub text: Option<String>,
+    pub created_after: Option<u64>,
+    pub created_before: Option<u64>,
+    /// Only tasks with a smaller `seq`.
+    pub before: Option<u64>,
+    pub limit: usize,
+}
+
+impl List {
+    /// The whole filter on one record, for stores without a better index.
+    pub fn matches(&self, record: &Record) -> bool {
+        let worker = |record: &Record| match &record.state {
+            windlass_core::State::Running(lease) => Some(lease.worker.clone()),
+            _ => None,
+        };
+        (self.states.is_empty() || self.states.contains(&record.state_name()))
+            && self.queue.as_ref().is_none_or(|queue| *queue == record.queue)
+            && self.kind.as_ref().is_none_or(|kind| *kind == record.kind)
+            && self.worker.as_ref().is_none_or(|name| worker(record).as_ref() == Some(name))
+            && self.created_after.is_none_or(|at| record.created_at > at)
+            && self.created_before.is_none_or(|at| record.created_at < at)
+            && self.before.is_none_or(|seq| record.seq < seq)
+            && self.text.as_ref().is_none_or(|text| {
+                let within = |field: &str| field.contains(text.as_str());
+                within(record.id.as_str()) || within(record.kind.as_str()) || record.error.as_deref().is_some_and(within)
+            })
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Page {
+    pub tasks: Vec<Task>,
+    /// Continue with `before` set to this; a page may be short, even empty, and still have a next one.
+    pub next: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueCounts {
+    pub name: Name,
+    pub paused: bool,
+    /// By [`StateName::index`].
+    pub by_state: [u64; 8],
+    /// Pending tasks by [`windlass_core::Class::ALL`].
+    pub pending_by_class: [u64; 4],
+    /// `created_at` of the oldest pending task.
+    pub oldest_pending_at: Option<u64>,
+}
+
+impl QueueCounts {
+    /// Tasks that wait in the queue for whatever reason: what the depth limit counts.
+    pub fn waiting(&self) -> u64 {
+        [StateName::Scheduled, StateName::Blocked, StateName::Pending, StateName::Retrying]
+            .into_iter()
+            .map(|state| self.by_state[state.index()])
+            .sum()
+    }
+}
+
+/// What happened since the store was made. `submitted` = tasks in it + `removed`, exactly, always.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ledger {
+    pub submitted: u64,
+    pub completed: u64,
+    pub failed: u64,
+    pub crashed: u64,
+    pub dead_lettered: u64,
+    pub cancelled: u64,
+    pub expired: u64,
+    pub removed: u64,
+}
+
+/// Hints for the loops: something nearer than what they wait for was stored.
+#[derive(Debug, Default)]
+pub struct Signals {
+    pub due: Notify,
+    pub prunable: Notify,
+    pub leases: Notify,
+}
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// Nothing was written; finishing running work still succeeds, and adding does again when there is room.
+    #[error("the disk is full")]
+    NoSpace,
+    /// Too much is under way; nothing was written.
+    #[error("the store is overloaded")]
+    Busy,
+    #[error("too many different pairs of queue and type")]
+    TooManyLanes,
+    #[error("the store is closed")]
+    Closed,
+    /// The store stopped: whether the change was written is unknown.
+    #[error("the store has stopped: {0}")]
+    Failed(String),
+    #[error("the data directory is in use by another process: {0}")]
+    Locked(String),
+    #[error("the data was written by a newer version (format {found}, this one reads up to {known})")]
+    Version { found: u32, known: u32 },
+    #[error("the data is damaged: {0}")]
+    Damaged(String),
+    #[error("{context}: {error}")]
+    Io { context: String, error: String },
+}

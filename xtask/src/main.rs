@@ -2,7 +2,11 @@
 //! proofs. Started as `cargo xtask …`.
 //!
 //! Nothing here is shipped. It stays small and light on dependencies because a clean clone compiles it first.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing to a terminal is what this program is for")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "printing to a terminal is what this program is for"
+)]
 
 mod args;
 mod cargo;

@@ -1,0 +1,52 @@
+//! Starting cargo and asking it about the workspace.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The root of the repository. This program is always compiled inside the tree that it looks after.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the repository")
+}
+
+/// Cargo with these arguments, in the root of the repository, with the toolchain that started this program.
+pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Runs a command with the terminal as its output.
+pub(crate) fn run(command: &mut Command) -> Result<(), String> {
+    let shown = format!("{} {}", command.get_program().display(), show_arguments(command));
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{shown}` ended with {status}")),
+        Err(error) => Err(format!("`{shown}` did not start: {error}")),
+    }
+}
+
+/// The manifests of the workspace as cargo reads them: inheritance, renames and targets resolved.
+pub(crate) fn metadata() -> Result<Value, String> {
+    let output = cargo(["metadata", "--no-deps", "--format-version=1", "--quiet"])
+        .output()
+        .map_err(|error| format!("cargo metadata did not start: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata is not JSON: {error}"))
+}
+
+/// Where cargo leaves the `windlass` binary of a release build.
+pub(crate) fn release_binary() -> Result<PathBuf, String> {
+    let metadata = metadata()?;
+    let target = metadata["target_directory"].as_str().ok_or("cargo metadata names no target_directory")?;
+    Ok(Path::new(target).join("release").join(format!("windlass{}", env::consts::EXE_SUFFIX)))
+}
+
+fn show_arguments(command: &Command) -> String {
+    let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
+    arguments.join(" ")
+}

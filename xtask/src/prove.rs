@@ -1,0 +1,86 @@
+//! The door to the proofs: builds the release binary and hands it to `windlass-prove`, which tries to break it.
+
+use std::fs;
+use std::path::Path;
+
+use crate::cargo::{cargo, release_binary, root, run as run_command};
+
+/// Which proofs to run and how; passed on to `windlass-prove` word for word.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// Empty means all.
+    pub(crate) names: Vec<String>,
+    pub(crate) short: bool,
+    pub(crate) seed: Option<u64>,
+    pub(crate) list: bool,
+}
+
+pub(crate) fn run(request: &Request) -> Result<(), String> {
+    if !present(root())? {
+        println!("there are no proofs yet: crates/prove does not exist");
+        return Ok(());
+    }
+    let mut prove = cargo(["run", "--quiet", "--release", "-p", "windlass-prove", "--"]);
+    prove.args(request.arguments());
+    if !request.list {
+        run_command(&mut cargo(["build", "--quiet", "--release", "-p", "windlass"]))?;
+        let binary = release_binary()?;
+        if !binary.is_file() {
+            return Err(format!("the build left no binary at {}", binary.display()));
+        }
+        prove.env("WINDLASS_BIN", binary);
+    }
+    run_command(&mut prove)
+}
+
+impl Request {
+    fn arguments(&self) -> Vec<String> {
+        let mut arguments = self.names.clone();
+        arguments.extend(self.short.then(|| "--short".to_owned()));
+        if let Some(seed) = self.seed {
+            arguments.extend(["--seed".to_owned(), seed.to_string()]);
+        }
+        arguments.extend(self.list.then(|| "--list".to_owned()));
+        arguments
+    }
+}
+
+/// Whether the proofs exist. Once the documents promise them, their absence is a failure: otherwise a lost crate would
+/// look like a passing run.
+fn present(root: &Path) -> Result<bool, String> {
+    if root.join("crates/prove/Cargo.toml").is_file() {
+        return Ok(true);
+    }
+    let promising = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].into_iter().find(|document| {
+        fs::read_to_string(root.join(document)).is_ok_and(|text| text.contains("cargo xtask prove"))
+    });
+    match promising {
+        Some(document) => Err(format!("{document} promises proofs, but crates/prove does not exist")),
+        None => Ok(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_passed_on_whole() {
+        let request = Request { names: vec!["kill".to_owned()], short: true, seed: Some(9), list: true };
+        assert_eq!(request.arguments(), ["kill", "--short", "--seed", "9", "--list"]);
+        assert!(Request::default().arguments().is_empty());
+    }
+
+    #[test]
+    fn promised_proofs_must_exist() {
+        let root = std::env::temp_dir().join(format!("xtask-prove-{}", std::process::id()));
+        fs::create_dir_all(&root).unwrap();
+        assert_eq!(present(&root), Ok(false));
+        fs::write(root.join("README.md"), "Run `cargo xtask prove`.").unwrap();
+        assert!(present(&root).unwrap_err().contains("README.md promises proofs"));
+        fs::create_dir_all(root.join("crates/prove")).unwrap();
+        fs::write(root.join("crates/prove/Cargo.toml"), "").unwrap();
+        assert_eq!(present(&root), Ok(true));
+        fs::remove_dir_all(&root).unwrap();
+    }
+}

@@ -1,14 +1,22 @@
 //! Starting cargo and asking it about the workspace.
 
 use std::env;
+use std::ffi::OsStr;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
-/// The root of the repository. This program is always compiled inside the tree that it looks after.
+/// The root of the repository. Cargo says at run time which one is meant: two clones may share a target folder, and then
+/// this binary may have been compiled for the other.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the repository")
+    static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let xtask = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        Path::new(&xtask).parent().expect("xtask is a folder of the repository").to_owned()
+    });
+    &ROOT
 }
 
 /// Cargo with these arguments, in the root of the repository, with the toolchain that started this program.
@@ -20,7 +28,7 @@ pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
 
 /// Runs a command with the terminal as its output.
 pub(crate) fn run(command: &mut Command) -> Result<(), String> {
-    let shown = format!("{} {}", command.get_program().display(), show_arguments(command));
+    let shown = show(command);
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("`{shown}` ended with {status}")),
@@ -46,7 +54,9 @@ pub(crate) fn release_binary() -> Result<PathBuf, String> {
     Ok(Path::new(target).join("release").join(format!("windlass{}", env::consts::EXE_SUFFIX)))
 }
 
-fn show_arguments(command: &Command) -> String {
-    let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
-    arguments.join(" ")
+/// As a person would type it.
+fn show(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let words: Vec<_> = iter::once(program).chain(command.get_args()).map(OsStr::to_string_lossy).collect();
+    words.join(" ")
 }

@@ -35,12 +35,14 @@ impl Gate {
                 "--quiet",
                 "--workspace",
                 "--all-targets",
+                "--keep-going",
                 "--",
                 "-D",
                 "warnings",
             ])),
             Gate::Doc => run_command(
-                cargo(["doc", "--quiet", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-Dwarnings"),
+                cargo(["doc", "--quiet", "--workspace", "--no-deps", "--keep-going"])
+                    .env("RUSTDOCFLAGS", "-Dwarnings"),
             ),
             Gate::Tidy => tidy::run(),
         }

@@ -6,7 +6,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let roots = tree.files.iter().filter(|file| is_root(&file.path));
     let silent = roots.filter(|file| {
         let first = file.text.lines().find(|line| !line.trim().is_empty());
-        !first.is_some_and(|line| line.strip_prefix("//!").is_some_and(|words| !words.trim().is_empty()))
+        first.and_then(|line| line.strip_prefix("//!")).is_none_or(|words| words.trim().is_empty())
     });
     silent
         .map(|file| {

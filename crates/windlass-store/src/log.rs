@@ -1,0 +1,381 @@
+//! The write-ahead log: opaque entries with consecutive indexes, in segment files.
+//!
+//! **Model.** One thread owns the [`Log`], appends batches and syncs them. A batch is one frame, written by one
+//! `pwrite`; after [`Log::sync`] everything appended so far survives a power cut. Segments are files of one
+//! size, made ahead by a background thread and used again once a [`Reclaimer`] has released their entries.
+//!
+//! **Invariants.**
+//! - A segment's header, name and directory entry are on disk before its first frame is written, and all
+//!   entries of the segment before it are synced by then (unless the log never syncs).
+//! - Frames of a segment carry the salt drawn when the file became that segment, so what an earlier life left
+//!   in the file is never taken for a frame, nor is any content of an entry.
+//! - Each frame and each segment header says up to which index the log was synced when it was written. This is
+//!   what tells a torn tail from damage; see [`recover`].
+//! - A new frame is written only where no intact frame of this life stands behind it. If a crash left one, the
+//!   log goes on in a new segment. So what a torn write leaves behind is either overwritten from its start or
+//!   never read again.
+//!
+//! **Failure.** Without space for a new segment an append fails with [`Error::NoSpace`], nothing is written
+//! and the log stays usable. After any other failed write or sync nobody knows what is on disk: the log is
+//! poisoned and refuses everything, and a failed sync is never tried again. A log that is damaged, or of an
+//! unknown format, is refused at opening and left untouched.
+
+mod frame;
+mod recover;
+mod segment;
+mod spare;
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+use frame::{Builder, Place};
+use parking_lot::{Condvar, Mutex};
+use segment::{HEADER_BYTES, Header, Listing};
+use spare::{Live, Shared, State};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+pub use spare::Reclaimer;
+
+/// Most bytes in one batch, four more counted per entry: what recovery may have to hold at once.
+pub const MAX_BATCH_BYTES: usize = 64 << 20;
+/// Most entries in one batch; far above any real group, it keeps a nonsensical count from being believed.
+pub const MAX_BATCH_ENTRIES: usize = 1 << 20;
+
+/// What a visitor may fail with.
+pub type VisitError = Box<dyn std::error::Error + Send + Sync>;
+
+/// How a log is kept.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where the segments are; made if missing.
+    pub dir: PathBuf,
+    /// Size of a segment file.
+    pub segment_bytes: u64,
+    /// Files kept prepared ahead of need.
+    pub spare_segments: usize,
+    /// Whether [`Log::sync`] reaches the disk.
+    pub sync: SyncMode,
+}
+
+impl Options {
+    /// The usual sizes, durable.
+    pub fn new(dir: impl Into<PathBuf>) -> Options {
+        Options { dir: dir.into(), segment_bytes: 64 << 20, spare_segments: 1, sync: SyncMode::Always }
+    }
+}
+
+/// Whether the log waits for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyncMode {
+    /// [`Log::sync`] returns when the disk has everything.
+    Always,
+    /// The operating system writes when it likes; a power cut may lose everything since the last opening.
+    Never,
+}
+
+/// Why the log did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operating system refused.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is no room for a new segment; nothing was written and the log is still usable.
+    #[error("no space left for {path}")]
+    NoSpace {
+        /// The file there was no room for.
+        path: PathBuf,
+    },
+    /// An earlier write or sync failed, and what is on disk is unknown until the log is opened again.
+    #[error("the log is closed because an earlier write or sync failed")]
+    Poisoned,
+    /// An entry that was durable is not readable any more.
+    #[error("{segment} is damaged at byte {offset}, where entry {index} should be")]
+    Damaged {
+        /// The damaged file.
+        segment: PathBuf,
+        /// Where in the file.
+        offset: u64,
+        /// The first entry that is missing.
+        index: u64,
+    },
+    /// Entries that are needed have been released or lost.
+    #[error("the log begins with entry {first}, but entry {wanted} is needed")]
+    Gap {
+        /// The entry asked for.
+        wanted: u64,
+        /// The lowest entry there is.
+        first: u64,
+    },
+    /// A segment is of a format this program does not know.
+    #[error("{segment} has format version {found}; this program knows version {known}")]
+    Version {
+        /// The file.
+        segment: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The version of this program.
+        known: u32,
+    },
+    /// The batch exceeds [`MAX_BATCH_BYTES`] or [`MAX_BATCH_ENTRIES`]; nothing was written.
+    #[error("the batch is larger than {MAX_BATCH_BYTES} bytes or {MAX_BATCH_ENTRIES} entries")]
+    TooLarge,
+    /// The visitor of [`Log::open`] refused an entry.
+    #[error("the replay was stopped: {0}")]
+    Visit(#[source] VisitError),
+}
+
+/// The log, owned by the one thread that writes it.
+#[derive(Debug)]
+pub struct Log {
+    sync: SyncMode,
+    shared: Arc<Shared>,
+    preparer: Option<JoinHandle<()>>,
+    /// `None` if the next frame needs a new segment.
+    active: Option<Active>,
+    next: u64,
+    /// Every entry below is on disk.
+    durable: u64,
+    written: u64,
+    poisoned: bool,
+    frame: Builder,
+}
+
+/// The segment being written.
+#[derive(Debug)]
+struct Active {
+    file: File,
+    path: PathBuf,
+    salt: u64,
+    /// Where the next frame goes.
+    at: u64,
+    bytes: u64,
+}
+
+impl Log {
+    /// Opens the log or makes a new one that begins with `replay_from`, and shows `visit` every entry from
+    /// there on in order. Lower entries may have been released. All entries shown are durable from then on.
+    /// An entry is a slice of a large block: whoever keeps it for long should copy it.
+    pub fn open(
+        options: Options,
+        replay_from: u64,
+        visit: &mut dyn FnMut(u64, Bytes) -> Result<(), VisitError>,
+    ) -> Result<Log, Error> {
+        let Options { dir, segment_bytes, spare_segments: wanted, sync } = options;
+        let segment_bytes = segment_bytes.max(2 * HEADER_BYTES).next_multiple_of(HEADER_BYTES);
+        make_dir(&dir)?;
+        let listing = Listing::read(&dir)?;
+        let number = listing.spares.iter().map(|(number, _)| *number).max().unwrap_or(0);
+        let recovered = recover::recover(listing.segments, replay_from, visit)?;
+        for path in &recovered.dropped {
+            fs::remove_file(path).map_err(io_error("remove", path))?;
+        }
+        listing.unfinished.iter().for_each(|path| spare::remove(path));
+        let spares = spare::adopt(listing.spares, segment_bytes, wanted)?;
+        // A dropped segment must not come back behind one that is written from now on.
+        segment::sync_dir(&dir)?;
+
+        let state = State { live: recovered.live, spares, number, ..State::default() };
+        let (state, changed) = (Mutex::new(state), Condvar::new());
+        let shared = Arc::new(Shared { dir, segment_bytes, wanted, state, changed });
+        let background = Arc::clone(&shared);
+        let preparer = std::thread::Builder::new()
+            .name("log-segments".to_owned())
+            .spawn(move || background.run())
+            .map_err(io_error("start a thread for", &shared.dir))?;
+        Ok(Log {
+            sync,
+            shared,
+            preparer: Some(preparer),
+            active: recovered.active,
+            next: recovered.next,
+            durable: recovered.next,
+            written: recovered.replayed_bytes,
+            poisoned: false,
+            frame: Builder::default(),
+        })
+    }
+
+    /// The index the next entry will have.
+    pub fn next_index(&self) -> u64 {
+        self.next
+    }
+
+    /// Every entry below this index is durable.
+    pub fn durable_index(&self) -> u64 {
+        self.durable
+    }
+
+    /// Bytes replayed at opening plus bytes appended since. The difference between two readings is what a
+    /// replay of the entries between them has to read.
+    pub fn written_bytes(&self) -> u64 {
+        self.written
+    }
+
+    /// The handle by which others say what is no longer needed.
+    pub fn reclaimer(&self) -> Reclaimer {
+        Reclaimer { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Appends one batch and returns the index of its first entry. It is not durable before [`Log::sync`].
+    pub fn append<I>(&mut self, entries: I) -> Result<u64, Error>
+    where
+        I: IntoIterator<Item: AsRef<[u8]>>,
+    {
+        if self.poisoned {
+            return Err(Error::Poisoned);
+        }
+        self.frame.begin();
+        for entry in entries {
+            self.frame.push(entry.as_ref())?;
+        }
+        let first = self.next;
+        if self.frame.count() > 0 {
+            let written = self.write_frame();
+            self.judge(written)?;
+        }
+        Ok(first)
+    }
+
+    /// Makes everything appended so far durable; does nothing under [`SyncMode::Never`].
+    pub fn sync(&mut self) -> Result<(), Error> {
+        if self.poisoned {
+            return Err(Error::Poisoned);
+        }
+        let synced = self.sync_active();
+        self.judge(synced)
+    }
+
+    /// Poisons the log unless the outcome leaves it in a known state.
+    fn judge(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
+        self.poisoned |= !matches!(outcome, Ok(()) | Err(Error::NoSpace { .. }));
+        outcome
+    }
+
+    fn write_frame(&mut self) -> Result<(), Error> {
+        let bytes = self.frame.frame_bytes();
+        if self.active.as_ref().is_none_or(|active| active.at + bytes > active.bytes) {
+            self.roll(bytes)?;
+        }
+        let active = self.active.as_mut().expect("rolled if there was none");
+        let place = Place { salt: active.salt, first: self.next, durable: self.durable };
+        let frame = self.frame.finish(place);
+        // Space was reserved, so even a full disk here means that the promise of the file system is broken.
+        active.file.write_all_at(frame, active.at).map_err(|source| Error::Io {
+            action: "write",
+            path: active.path.clone(),
+            source,
+        })?;
+        active.at += bytes;
+        self.next += u64::from(self.frame.count());
+        self.written += bytes;
+        if let Some(live) = self.shared.state.lock().live.back_mut() {
+            live.used += bytes;
+        }
+        Ok(())
+    }
+
+    /// Goes on to a new segment with room for a frame of `frame_bytes`.
+    fn roll(&mut self, frame_bytes: u64) -> Result<(), Error> {
+        let spare = self.shared.obtain((HEADER_BYTES + frame_bytes).next_multiple_of(HEADER_BYTES))?;
+        // A sync covers one file only: what the old one holds has to be durable before it is left.
+        self.sync_active()?;
+        let header = Header { first: self.next, durable: self.durable, salt: draw_salt()? };
+        let path = segment::segment_path(&self.shared.dir, self.next);
+        let named = spare.file.write_all_at(&header.encode(), 0).map_err(io_error("write", &spare.path));
+        let named = named.and_then(|()| sync_file(&spare.file, &spare.path));
+        let named =
+            named.and_then(|()| fs::rename(&spare.path, &path).map_err(io_error("rename", &spare.path)));
+        if let Err(error) = named {
+            self.shared.give_back(spare);
+            return Err(error);
+        }
+        let synced = segment::sync_dir(&self.shared.dir);
+        synced.map_err(never_harmless)?;
+        let live = Live { first: self.next, path: path.clone(), bytes: spare.bytes, used: 0 };
+        self.shared.state.lock().live.push_back(live);
+        // Only now: a segment that has just become free is better than a new file.
+        self.shared.changed.notify_all();
+        let Header { salt, .. } = header;
+        self.active = Some(Active { file: spare.file, path, salt, at: HEADER_BYTES, bytes: spare.bytes });
+        Ok(())
+    }
+
+    fn sync_active(&mut self) -> Result<(), Error> {
+        if self.sync == SyncMode::Never || self.durable == self.next {
+            return Ok(());
+        }
+        if let Some(active) = &self.active {
+            sync_file(&active.file, &active.path)?;
+        }
+        self.durable = self.next;
+        Ok(())
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.shared.state.lock().closing = true;
+        self.shared.changed.notify_all();
+        if let Some(preparer) = self.preparer.take()
+            && preparer.join().is_err()
+        {
+            tracing::error!("the thread that prepares log segments panicked");
+        }
+    }
+}
+
+/// A sync that fails for want of space has lost data like any other.
+fn sync_file(file: &File, path: &Path) -> Result<(), Error> {
+    file.sync_data().map_err(io_error("sync", path)).map_err(never_harmless)
+}
+
+fn never_harmless(error: Error) -> Error {
+    match error {
+        Error::NoSpace { path } => {
+            Error::Io { action: "sync", path, source: io::ErrorKind::StorageFull.into() }
+        }
+        other => other,
+    }
+}
+
+fn io_error<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Error + 'a {
+    move |source| {
+        let path = path.to_owned();
+        if no_space(&source) { Error::NoSpace { path } } else { Error::Io { action, path, source } }
+    }
+}
+
+fn no_space(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+fn make_dir(dir: &Path) -> Result<(), Error> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(dir).map_err(io_error("make", dir))?;
+    match dir.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => segment::sync_dir(parent),
+        _ => segment::sync_dir(Path::new(".")),
+    }
+}
+
+/// Random, so that no content of an entry can pass for a frame.
+fn draw_salt() -> Result<u64, Error> {
+    let mut salt = [0; 8];
+    let drawn = rustix::rand::getrandom(&mut salt, rustix::rand::GetRandomFlags::empty());
+    drawn.map_err(|error| io_error("draw a random number from", Path::new("getrandom"))(error.into()))?;
+    Ok(u64::from_le_bytes(salt))
+}

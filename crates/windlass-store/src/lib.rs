@@ -2,7 +2,9 @@
 
 pub mod clock;
 pub mod log;
+pub mod memory;
 pub mod store;
+pub mod waiting;
 
 pub use clock::{Clock, SystemClock};
 pub use store::{

@@ -21,7 +21,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 use windlass_core::choice::{Mode, Queue};
-use windlass_core::{Name, NewTask, Progress, Record, StateName, Task, TaskId, Token, Transition};
+use windlass_core::{CancelReason, Change, Name, NewTask, Progress, Record, StateName, Task, TaskId, Token, Transition};
 
 #[async_trait]
 pub trait Store: Debug + Send + Sync + 'static {
@@ -252,6 +252,27 @@ pub struct Ledger {
     pub cancelled: u64,
     pub expired: u64,
     pub removed: u64,
+}
+
+impl Ledger {
+    /// Counts one committed change.
+    pub fn count(&mut self, change: &Change) {
+        match change {
+            Change::Completed { .. } => self.completed += 1,
+            Change::Failed { retry_at, .. } => {
+                self.failed += 1;
+                self.dead_lettered += u64::from(retry_at.is_none());
+            }
+            Change::LeaseLost { dead, .. } => {
+                self.crashed += 1;
+                self.dead_lettered += u64::from(*dead);
+            }
+            Change::Cancelled { reason: CancelReason::Asked, .. } => self.cancelled += 1,
+            Change::Cancelled { reason: CancelReason::Expired, .. } => self.expired += 1,
+            Change::Removed { .. } => self.removed += 1,
+            Change::Claimed { .. } | Change::Released { .. } | Change::Promoted { .. } | Change::Requeued { .. } => {}
+        }
+    }
 }
 
 /// Hints for the loops: something nearer than what they wait for was stored.

@@ -1,0 +1,184 @@
+//! The reference store: everything in memory, gone with the process.
+//!
+//! It is meant to be obviously right rather than fast. One lock guards plain ordered maps ([`tables`]); each verb takes
+//! it once, so verbs happen one after another and every answer shows a moment between two of them. The other stores are
+//! compared with this one, answer by answer, so what it does is the contract where prose leaves room:
+//!
+//! - One counter numbers the tasks that were added and the changes that give a new place in line (promoted, requeued);
+//!   another numbers the leases.
+//! - A claim serves one task after another: pick a queue, take its best task, draw the secret. A task that turns out to
+//!   have expired is cancelled there, and the search begins again with the choice of a queue.
+//! - No waiting claim ever stands beside a ready task that it wants: whatever makes a task ready also serves those who
+//!   wait for it, within the same lock.
+
+mod leases;
+mod serving;
+mod tables;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::oneshot;
+use windlass_core::{Name, Record, Task, TaskId, Transition};
+
+use crate::clock::Clock;
+use crate::store::{
+    Capabilities, Claim, Committed, Due, Durability, Error, Expire, Extend, Extended, Insert, Inserted,
+    Ledger, List, Page, QueueCounts, Signals, Store,
+};
+use crate::waiting::Ticket;
+use tables::Tables;
+
+#[derive(Debug)]
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    signals: Arc<Signals>,
+    tables: Mutex<Tables>,
+}
+
+impl MemoryStore {
+    pub fn new(clock: Arc<dyn Clock>) -> Arc<MemoryStore> {
+        let signals = Arc::new(Signals::default());
+        Arc::new(Self { clock, tables: Mutex::new(Tables::new(Arc::clone(&signals))), signals })
+    }
+
+    fn open(&self) -> Result<MutexGuard<'_, Tables>, Error> {
+        let tables = self.tables.lock();
+        if tables.closed { Err(Error::Closed) } else { Ok(tables) }
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { name: "memory", durability: Durability::None, persistent: false }
+    }
+
+    async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {
+        let mut tables = self.open()?;
+        let answers = tables.insert(insert, self.clock.now());
+        tables.serve_waiting(self.clock.now());
+        Ok(answers)
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Vec<Task>, Error> {
+        let wait = Duration::from_millis(claim.wait_ms);
+        let mut waiter = {
+            let mut tables = self.open()?;
+            let tasks = tables.serve(&claim, self.clock.now());
+            if !tasks.is_empty() || wait.is_zero() || claim.max == 0 {
+                return Ok(tasks);
+            }
+            let (reply, answer) = oneshot::channel();
+            let ticket = tables.wait(claim, reply)?;
+            Waiter { store: self, ticket, answer }
+        };
+        match tokio::time::timeout(wait, &mut waiter.answer).await {
+            Ok(Ok(tasks)) => Ok(tasks),
+            Ok(Err(_)) => Err(Error::Closed),
+            Err(_) => Ok(waiter.leave()),
+        }
+    }
+
+    async fn commit(&self, transitions: Vec<Transition>) -> Result<Vec<Committed>, Error> {
+        let mut tables = self.open()?;
+        let now = self.clock.now();
+        let answers = transitions.iter().map(|transition| tables.commit(transition, now)).collect();
+        tables.serve_waiting(now);
+        Ok(answers)
+    }
+
+    async fn extend(&self, extensions: Vec<Extend>) -> Result<Vec<Extended>, Error> {
+        let mut tables = self.open()?;
+        let now = self.clock.now();
+        Ok(extensions.into_iter().map(|extension| tables.extend(extension, now)).collect())
+    }
+
+    async fn due(&self, limit: usize) -> Result<Due, Error> {
+        let tables = self.open()?;
+        Ok(tables.come_up(&tables.wakes, limit, self.clock.now()))
+    }
+
+    async fn prunable(&self, limit: usize) -> Result<Due, Error> {
+        let tables = self.open()?;
+        Ok(tables.come_up(&tables.prunes, limit, self.clock.now()))
+    }
+
+    async fn expired(&self, expire: Expire) -> Result<Due, Error> {
+        Ok(self.open()?.expired(&expire, self.clock.now()))
+    }
+
+    async fn get(&self, id: &TaskId) -> Result<Option<Task>, Error> {
+        Ok(self.open()?.find(id).cloned())
+    }
+
+    async fn peek(&self, id: &TaskId) -> Result<Option<Record>, Error> {
+        Ok(self.open()?.find(id).map(|task| task.record.clone()))
+    }
+
+    async fn list(&self, list: List) -> Result<Page, Error> {
+        Ok(self.open()?.list(&list))
+    }
+
+    async fn position(&self, record: &Record) -> Result<Option<u64>, Error> {
+        Ok(self.open()?.position(&record.id))
+    }
+
+    async fn queues(&self, name: Option<&Name>) -> Result<Vec<QueueCounts>, Error> {
+        Ok(self.open()?.queues(name))
+    }
+
+    async fn ledger(&self) -> Result<Ledger, Error> {
+        Ok(self.open()?.ledger)
+    }
+
+    async fn set_paused(&self, queue: &Name, paused: bool) -> Result<(), Error> {
+        let mut tables = self.open()?;
+        tables.set_paused(queue, paused);
+        tables.serve_waiting(self.clock.now());
+        Ok(())
+    }
+
+    fn signals(&self) -> &Signals {
+        &self.signals
+    }
+
+    /// Memory does not fail.
+    async fn failed(&self) -> String {
+        std::future::pending().await
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        self.tables.lock().close();
+        Ok(())
+    }
+}
+
+/// A claim that waits, on the side of its caller. It leaves the line when it is dropped, and what it was served by then
+/// goes back.
+#[derive(Debug)]
+struct Waiter<'a> {
+    store: &'a MemoryStore,
+    ticket: Ticket,
+    answer: oneshot::Receiver<Vec<Task>>,
+}
+
+impl Waiter<'_> {
+    /// Gives up waiting, unless it was served in the last moment.
+    fn leave(&mut self) -> Vec<Task> {
+        self.store.tables.lock().leave(self.ticket);
+        // Answers are sent under the lock, so from here on there is one or there never will be.
+        self.answer.try_recv().unwrap_or_default()
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let tasks = self.leave();
+        if !tasks.is_empty() {
+            self.store.tables.lock().give_back(&tasks, self.store.clock.now());
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Who gets which task.
+
+use tokio::sync::oneshot;
+use windlass_core::choice::{self, Draws};
+use windlass_core::{Name, Now, State, Task, Token, transition};
+
+use super::tables::{Place, Tables};
+use crate::store::{Claim, Error};
+use crate::waiting::Ticket;
+
+/// A claim that waits, on the side of the store.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    claim: Claim,
+    reply: oneshot::Sender<Vec<Task>>,
+}
+
+impl Tables {
+    /// Leases what there is for a claim.
+    pub(super) fn serve(&mut self, claim: &Claim, now: Now) -> Vec<Task> {
+        let mut draws = Draws::new(claim.seed);
+        let mut served = Vec::new();
+        while served.len() < claim.max as usize {
+            let best = |i: usize| self.best(&claim.queues[i].name, claim.types.as_deref());
+            let picked = choice::pick(claim.mode, &claim.queues, &mut draws, |i| best(i).is_some());
+            let Some((_, _, seq)) = picked.and_then(best) else { break };
+            let record = &self.tasks[&seq].record;
+            if let Ok(Some(expired)) = transition::tick(record, now.wall) {
+                self.change(seq, &expired, now);
+                continue;
+            }
+            let token = Token { number: self.claims + 1, secret: draws.next_u64() };
+            let input = transition::Claim { token, worker: claim.worker.clone(), lease_ms: claim.lease_ms };
+            let claimed =
+                transition::claim(record, input, now.wall).expect("a ready task that has not expired");
+            self.claims += 1;
+            self.change(seq, &claimed, now);
+            served.push(self.tasks[&seq].clone());
+        }
+        served
+    }
+
+    /// The next ready task of a queue among the wanted types.
+    fn best(&self, queue: &Name, types: Option<&[Name]>) -> Option<Place> {
+        if self.queues.get(queue)?.counts.paused {
+            return None;
+        }
+        let lanes = self.ready.get(queue)?;
+        let head = |kind: &Name| lanes.get(kind).and_then(|lane| lane.first());
+        match types {
+            Some(types) => types.iter().filter_map(head).min().copied(),
+            None => lanes.keys().filter_map(head).min().copied(),
+        }
+    }
+
+    pub(super) fn wait(&mut self, claim: Claim, reply: oneshot::Sender<Vec<Task>>) -> Result<Ticket, Error> {
+        let queues = claim.queues.iter().map(|queue| queue.name.clone()).collect();
+        let types = claim.types.clone();
+        self.waiting.register(queues, types, Waiter { claim, reply })
+    }
+
+    pub(super) fn leave(&mut self, ticket: Ticket) {
+        self.waiting.remove(ticket);
+    }
+
+    /// Hands what became ready to those who wait for it, in the order in which they came.
+    pub(super) fn serve_waiting(&mut self, now: Now) {
+        // Giving back what nobody received makes tasks ready again, so this runs until it is quiet.
+        while let Some((queue, kind)) = self.readied.pop_front() {
+            let wanted = std::slice::from_ref(&kind);
+            while self.best(&queue, Some(wanted)).is_some() {
+                let Some((ticket, waiter)) = self.waiting.first(&queue, &kind) else { break };
+                let claim = waiter.claim.clone();
+                let tasks = self.serve(&claim, now);
+                if tasks.is_empty() {
+                    // All that it wanted had expired; it keeps its place.
+                    continue;
+                }
+                let waiter = self.waiting.remove(ticket).expect("it was just found");
+                if let Err(tasks) = waiter.reply.send(tasks) {
+                    self.release(&tasks, now);
+                }
+            }
+        }
+    }
+
+    /// Takes back what a caller that went away was served.
+    pub(super) fn give_back(&mut self, tasks: &[Task], now: Now) {
+        self.release(tasks, now);
+        self.serve_waiting(now);
+    }
+
+    fn release(&mut self, tasks: &[Task], now: Now) {
+        for Task { record, .. } in tasks {
+            let State::Running(lease) = &record.state else { continue };
+            // A task that changed meanwhile is not in the gone caller's hands any more.
+            let Some(current) =
+                self.tasks.get(&record.seq).filter(|task| task.record.revision == record.revision)
+            else {
+                continue;
+            };
+            if let Ok(Some(released)) = transition::release(&current.record, lease.token, None, now.wall) {
+                self.change(record.seq, &released, now);
+            }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! The maps, and the one place where a task moves between them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use windlass_core::limits::{PAGE_ROWS_MAX, PAGE_SCAN_MAX};
+use windlass_core::{
+    Change, Class, Name, NewTask, Now, Priority, Record, State, StateName, Task, TaskId, Transition,
+};
+
+use super::leases::Leases;
+use super::serving::Waiter;
+use crate::store::{Committed, Due, Insert, Inserted, Ledger, List, Page, QueueCounts, Signals};
+use crate::waiting::Waiting;
+
+/// How far back a place in line is told.
+const POSITION_MAX: usize = 10_000;
+
+/// Where a ready task stands in its lane: the smallest is next.
+pub(super) type Place = (Reverse<Priority>, u64, u64);
+
+/// Pairs of a wall-clock time and the `seq` of the task that comes up then.
+pub(super) type Timers = BTreeSet<(u64, u64)>;
+
+#[derive(Debug)]
+pub(super) struct Tables {
+    pub(super) closed: bool,
+    pub(super) tasks: BTreeMap<u64, Task>,
+    pub(super) ids: HashMap<TaskId, u64>,
+    /// Ready tasks by queue and type; a lane that ran empty is not kept.
+    pub(super) ready: BTreeMap<Name, BTreeMap<Name, BTreeSet<Place>>>,
+    pub(super) wakes: Timers,
+    pub(super) prunes: Timers,
+    pub(super) leases: Leases,
+    pub(super) queues: BTreeMap<Name, Queue>,
+    pub(super) ledger: Ledger,
+    pub(super) signals: Arc<Signals>,
+    pub(super) waiting: Waiting<Waiter>,
+    /// Lanes that got a ready task since waiting claims were served last.
+    pub(super) readied: VecDeque<(Name, Name)>,
+    /// The last number given to a task or to a new place in line.
+    number: u64,
+    /// The last number given to a lease.
+    pub(super) claims: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) counts: QueueCounts,
+    /// `created_at` and `seq` of the pending tasks.
+    pending: BTreeSet<(u64, u64)>,
+}
+
+/// What will become of one task of an insert.
+enum Plan {
+    Add,
+    Stored(u64),
+    /// Repeats the task at this index of the same batch.
+    Repeats(usize),
+    Clash,
+    QueueFull,
+}
+
+impl Tables {
+    pub(super) fn new(signals: Arc<Signals>) -> Self {
+        Self {
+            closed: false,
+            tasks: BTreeMap::new(),
+            ids: HashMap::new(),
+            ready: BTreeMap::new(),
+            wakes: Timers::new(),
+            prunes: Timers::new(),
+            leases: Leases::default(),
+            queues: BTreeMap::new(),
+            ledger: Ledger::default(),
+            signals,
+            waiting: Waiting::default(),
+            readied: VecDeque::new(),
+            number: 0,
+            claims: 0,
+        }
+    }
+
+    pub(super) fn insert(&mut self, insert: Insert, now: Now) -> Vec<Inserted> {
+        let plans = self.plan(&insert);
+        if insert.atomic && plans.iter().any(|plan| matches!(plan, Plan::Clash | Plan::QueueFull)) {
+            return plans.into_iter().map(|plan| self.abort(plan)).collect();
+        }
+        // By index in the batch, for those that repeat an earlier one.
+        let mut seqs: Vec<u64> = Vec::with_capacity(plans.len());
+        let mut answers = Vec::with_capacity(plans.len());
+        for (plan, new) in plans.into_iter().zip(insert.tasks) {
+            let same = |seq: u64, tables: &Self| Inserted::Same(Box::new(tables.tasks[&seq].clone()));
+            let (seq, answer) = match plan {
+                Plan::Add => {
+                    let record = self.add(new, now);
+                    (record.seq, Inserted::New(record))
+                }
+                Plan::Stored(seq) => (seq, same(seq, self)),
+                Plan::Repeats(index) => (seqs[index], same(seqs[index], self)),
+                Plan::Clash => (0, Inserted::Clash),
+                Plan::QueueFull => (0, Inserted::QueueFull),
+            };
+            seqs.push(seq);
+            answers.push(answer);
+        }
+        answers
+    }
+
+    /// Decides for each task of the batch, counting those before it as added.
+    fn plan(&self, insert: &Insert) -> Vec<Plan> {
+        let mut added: HashMap<&TaskId, usize> = HashMap::new();
+        let mut depths: HashMap<&Name, u64> = HashMap::new();
+        let mut plans = Vec::with_capacity(insert.tasks.len());
+        for (index, new) in insert.tasks.iter().enumerate() {
+            let depth = depths
+                .entry(&new.queue)
+                .or_insert_with(|| self.queues.get(&new.queue).map_or(0, |queue| queue.counts.waiting()));
+            let repeat = |repeats: bool, plan: Plan| if repeats { plan } else { Plan::Clash };
+            plans.push(if let Some(&seq) = self.ids.get(&new.id) {
+                repeat(self.tasks[&seq].body.repeats(&new.body), Plan::Stored(seq))
+            } else if let Some(&first) = added.get(&new.id) {
+                repeat(insert.tasks[first].body.repeats(&new.body), Plan::Repeats(first))
+            } else if insert.max_depth.is_some_and(|max| *depth >= max) {
+                Plan::QueueFull
+            } else {
+                *depth += 1;
+                added.insert(&new.id, index);
+                Plan::Add
+            });
+        }
+        plans
+    }
+
+    fn abort(&self, plan: Plan) -> Inserted {
+        match plan {
+            Plan::Clash => Inserted::Clash,
+            Plan::QueueFull => Inserted::QueueFull,
+            Plan::Stored(seq) => Inserted::Same(Box::new(self.tasks[&seq].clone())),
+            Plan::Add | Plan::Repeats(_) => Inserted::Aborted,
+        }
+    }
+
+    fn add(&mut self, new: NewTask, now: Now) -> Record {
+        let record = Record::submitted(&new, self.next_number());
+        self.ledger.submitted += 1;
+        self.ids.insert(record.id.clone(), record.seq);
+        self.enter(Task { record: record.clone(), body: new.body }, now);
+        record
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    pub(super) fn commit(&mut self, transition: &Transition, now: Now) -> Committed {
+        let Some(task) = self.find(&transition.id) else { return Committed::Missing };
+        let Record { seq, revision, .. } = task.record;
+        // Leases are given out by claims alone: they number the tokens.
+        let claimed = matches!(transition.change, Change::Claimed { .. });
+        if claimed || (seq, revision) != (transition.seq, transition.revision) {
+            return Committed::Conflict;
+        }
+        Committed::Done(Box::new(self.change(seq, &transition.change, now)))
+    }
+
+    /// Makes a decided change of a task that is there, and returns its record afterwards.
+    pub(super) fn change(&mut self, seq: u64, change: &Change, now: Now) -> Record {
+        let mut task = self.exit(seq);
+        let order = match change {
+            Change::Promoted { .. } | Change::Requeued { .. } => self.next_number(),
+            _ => task.record.order,
+        };
+        task.record.evolve(change, order);
+        self.ledger.count(change);
+        let record = task.record.clone();
+        if matches!(change, Change::Removed { .. }) {
+            self.ids.remove(&record.id);
+        } else {
+            self.enter(task, now);
+        }
+        record
+    }
+
+    /// Puts a task into every map it belongs in.
+    fn enter(&mut self, task: Task, now: Now) {
+        let record = &task.record;
+        let seq = record.seq;
+        let queue = self.queue(&record.queue);
+        queue.counts.by_state[record.state_name().index()] += 1;
+        match &record.state {
+            State::Pending => {
+                queue.counts.pending_by_class[class_index(record)] += 1;
+                queue.pending.insert((record.created_at, seq));
+                let lanes = self.ready.entry(record.queue.clone()).or_default();
+                lanes.entry(record.kind.clone()).or_default().insert(place(record));
+                self.readied.push_back((record.queue.clone(), record.kind.clone()));
+            }
+            State::Running(lease) => {
+                let deadline = now.mono.saturating_add(lease.lease_ms);
+                self.leases.set(seq, deadline, &self.signals.leases);
+            }
+            _ => {}
+        }
+        if let Some(at) = record.wake_at() {
+            start(&mut self.wakes, (at, seq), &self.signals.due);
+        }
+        if let Some(at) = record.prune_at() {
+            start(&mut self.prunes, (at, seq), &self.signals.prunable);
+        }
+        self.tasks.insert(seq, task);
+    }
+
+    /// Takes a task out of every map but that of the ids.
+    fn exit(&mut self, seq: u64) -> Task {
+        let task = self.tasks.remove(&seq).expect("only tasks that are there change");
+        let record = &task.record;
+        let queue = self.queue(&record.queue);
+        queue.counts.by_state[record.state_name().index()] -= 1;
+        match record.state {
+            State::Pending => {
+                queue.counts.pending_by_class[class_index(record)] -= 1;
+                queue.pending.remove(&(record.created_at, seq));
+                self.leave_lane(record);
+            }
+            State::Running(_) => self.leases.end(seq),
+            _ => {}
+        }
+        if let Some(at) = record.wake_at() {
+            self.wakes.remove(&(at, seq));
+        }
+        if let Some(at) = record.prune_at() {
+            self.prunes.remove(&(at, seq));
+        }
+        task
+    }
+
+    fn leave_lane(&mut self, record: &Record) {
+        let lanes = self.ready.get_mut(&record.queue).expect("a pending task has a lane");
+        let lane = lanes.get_mut(&record.kind).expect("a pending task has a lane");
+        lane.remove(&place(record));
+        if lane.is_empty() {
+            lanes.remove(&record.kind);
+        }
+        if lanes.is_empty() {
+            self.ready.remove(&record.queue);
+        }
+    }
+
+    fn queue(&mut self, name: &Name) -> &mut Queue {
+        self.queues.entry(name.clone()).or_insert_with(|| Queue {
+            counts: QueueCounts {
+                name: name.clone(),
+                paused: false,
+                by_state: [0; StateName::ALL.len()],
+                pending_by_class: [0; Class::ALL.len()],
+                oldest_pending_at: None,
+            },
+            pending: BTreeSet::new(),
+        })
+    }
+
+    pub(super) fn set_paused(&mut self, name: &Name, paused: bool) {
+        self.queue(name).counts.paused = paused;
+        if paused {
+            return;
+        }
+        let kinds = self.ready.get(name).into_iter().flat_map(BTreeMap::keys);
+        self.readied.extend(kinds.map(|kind| (name.clone(), kind.clone())));
+    }
+
+    pub(super) fn find(&self, id: &TaskId) -> Option<&Task> {
+        self.ids.get(id).map(|seq| &self.tasks[seq])
+    }
+
+    /// The tasks of `timers` whose time has come.
+    pub(super) fn come_up(&self, timers: &Timers, limit: usize, now: Now) -> Due {
+        let tasks: Vec<Task> = timers
+            .iter()
+            .take_while(|(at, _)| *at <= now.wall)
+            .take(limit)
+            .map(|(_, seq)| self.tasks[seq].clone())
+            .collect();
+        let next = timers.iter().nth(tasks.len()).map(|(at, _)| *at);
+        Due { tasks, next }
+    }
+
+    pub(super) fn list(&self, list: &List) -> Page {
+        let limit = list.limit.min(PAGE_ROWS_MAX);
+        let mut page = Page::default();
+        if limit == 0 {
+            return page;
+        }
+        let mut older = self.tasks.range(..list.before.unwrap_or(u64::MAX)).rev().peekable();
+        for (&seq, task) in older.by_ref().take(PAGE_SCAN_MAX) {
+            page.next = Some(seq);
+            if list.matches(&task.record) {
+                page.tasks.push(task.clone());
+            }
+            if page.tasks.len() == limit {
+                break;
+            }
+        }
+        if older.peek().is_none() {
+            page.next = None;
+        }
+        page
+    }
+
+    pub(super) fn position(&self, id: &TaskId) -> Option<u64> {
+        let record = &self.find(id)?.record;
+        let lane = self.ready.get(&record.queue)?.get(&record.kind)?;
+        let own = place(record);
+        let ahead = lane.range(..own).take(POSITION_MAX + 1).count();
+        (lane.contains(&own) && ahead <= POSITION_MAX).then_some(ahead as u64)
+    }
+
+    pub(super) fn queues(&self, name: Option<&Name>) -> Vec<QueueCounts> {
+        let counts = |queue: &Queue| QueueCounts {
+            oldest_pending_at: queue.pending.first().map(|(created_at, _)| *created_at),
+            ..queue.counts.clone()
+        };
+        match name {
+            Some(name) => self.queues.get(name).map(counts).into_iter().collect(),
+            None => self.queues.values().map(counts).collect(),
+        }
+    }
+
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        // Whoever waits learns it by the end of its channel.
+        self.waiting.clear();
+    }
+}
+
+fn place(record: &Record) -> Place {
+    (Reverse(record.priority), record.order, record.seq)
+}
+
+fn class_index(record: &Record) -> usize {
+    record.priority.class() as usize
+}
+
+/// Adds a timer, and tells the loop that waits for the nearest one if this one is nearer.
+fn start(timers: &mut Timers, timer: (u64, u64), nearer: &tokio::sync::Notify) {
+    if timers.first().is_none_or(|first| timer.0 < first.0) {
+        nearer.notify_one();
+    }
+    timers.insert(timer);
+}

@@ -10,7 +10,7 @@
 //! - Frames of a segment carry the salt drawn when the file became that segment, so what an earlier life left
 //!   in the file is never taken for a frame, nor is any content of an entry.
 //! - Each frame and each segment header says up to which index the log was synced when it was written. This is
-//!   what tells a torn tail from damage; see [`recover`].
+//!   what tells a torn tail from damage; see `recover`.
 //! - A new frame is written only where no intact frame of this life stands behind it. If a crash left one, the
 //!   log goes on in a new segment. So what a torn write leaves behind is either overwritten from its start or
 //!   never read again.

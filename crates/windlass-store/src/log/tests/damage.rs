@@ -145,6 +145,33 @@ fn a_torn_frame_still_vouches_for_the_ones_before_it() {
 }
 
 #[test]
+fn the_first_frame_after_opening_vouches_for_what_was_replayed() {
+    let dir = TempDir::new().unwrap();
+    let (mut log, _) = open(small(dir.path()), 1).unwrap();
+    let unsynced = write(&mut log, &[entry(1, 50)]);
+    drop(log);
+    let (mut log, shown) = open(small(dir.path()), 1).unwrap();
+    assert_eq!(shown, unsynced.entries, "shown, therefore durable");
+    write(&mut log, &[entry(2, 50)]);
+    drop(log);
+    blank(&unsynced.path, unsynced.from, unsynced.to);
+    assert!(matches!(open(small(dir.path()), 1), Err(Error::Damaged { index: 1, .. })));
+}
+
+#[test]
+fn a_frame_in_the_place_of_another_is_damage() {
+    let dir = TempDir::new().unwrap();
+    let (mut log, _) = open(small(dir.path()), 1).unwrap();
+    let frames = write_synced(&mut log, 4, 50);
+    drop(log);
+    let [_, place, other, _] = &frames[..] else { panic!("four frames") };
+    change(&place.path, |bytes| {
+        bytes.copy_within(other.from as usize..other.to as usize, place.from as usize)
+    });
+    assert!(matches!(open(small(dir.path()), 1), Err(Error::Damaged { index: 3, .. })));
+}
+
+#[test]
 fn a_missing_segment_is_damage() {
     let dir = TempDir::new().unwrap();
     let (mut log, _) = open(small(dir.path()), 1).unwrap();

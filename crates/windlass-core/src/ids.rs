@@ -134,7 +134,16 @@ mod tests {
     fn tokens_round_trip_and_reject_noise() {
         let token = Token { number: 77, secret: 0xfeed };
         assert_eq!(token.to_string().parse(), Ok(token));
-        for noise in ["", "-", "4d", "4d-", "4D-000000000000feed", "4d-feed", "+1-000000000000feed", "x-000000000000feed"] {
+        for noise in [
+            "",
+            "-",
+            "4d",
+            "4d-",
+            "4D-000000000000feed",
+            "4d-feed",
+            "+1-000000000000feed",
+            "x-000000000000feed",
+        ] {
             assert_eq!(noise.parse::<Token>(), Err(InvalidToken), "{noise}");
         }
     }

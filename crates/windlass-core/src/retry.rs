@@ -47,6 +47,10 @@ impl Default for Policy {
 impl Policy {
     /// The delay before the retry that follows the `failures`-th failure (from 1). `random` is in 0–1.
     pub fn delay_ms(&self, failures: u32, random: f64) -> u64 {
+        // Zero times a factor beyond what a float holds is not a number, and would end as the ceiling.
+        if self.initial_ms == 0 {
+            return 0;
+        }
         let n = f64::from(failures.max(1));
         let initial = self.initial_ms as f64;
         let plain = match self.kind {
@@ -77,6 +81,7 @@ mod tests {
         check(policy, [1000, 2000, 4000, 300_000]);
         check(Policy { kind: Kind::Polynomial, initial_ms: 500, ..policy }, [500, 2000, 4500, 200_000]);
         check(Policy { kind: Kind::Fixed, initial_ms: 700, ..policy }, [700; 4]);
+        check(Policy { initial_ms: 0, factor: 1e30, ..policy }, [0; 4]);
         check(Policy { initial_ms: 5000, max_ms: 3_600_000, ..policy }, [5000, 10_000, 20_000, 3_600_000]);
     }
 

@@ -5,17 +5,28 @@ use crate::ids::{Name, Token};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// Waits for its time.
-    Scheduled { at: u64 },
+    Scheduled {
+        at: u64,
+    },
     /// Waits for its dependencies.
     Blocked,
     /// Ready to be claimed.
     Pending,
     Running(Lease),
     /// Failed, and waits for its backoff.
-    Retrying { at: u64 },
-    Completed { at: u64 },
-    DeadLetter { at: u64 },
-    Cancelled { at: u64, reason: CancelReason },
+    Retrying {
+        at: u64,
+    },
+    Completed {
+        at: u64,
+    },
+    DeadLetter {
+        at: u64,
+    },
+    Cancelled {
+        at: u64,
+        reason: CancelReason,
+    },
 }
 
 /// Who holds a running task. State and lease are one value, so they cannot disagree.

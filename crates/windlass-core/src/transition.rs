@@ -11,7 +11,8 @@ mod evolve;
 mod tests;
 
 pub use decide::{
-    Claim, Extension, Failure, cancel, claim, complete, extend, fail, lose_lease, release, remove, retry, tick,
+    Claim, Extension, Failure, cancel, claim, complete, extend, fail, lose_lease, release, remove, retry,
+    tick,
 };
 
 use crate::ids::{Name, TaskId, Token};
@@ -21,21 +22,49 @@ use crate::task::Payload;
 /// What happened to a task. It carries every number it needs, so that replaying it gives the same record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
-    Claimed { at: u64, token: Token, worker: Name, lease_ms: u64 },
-    Completed { at: u64, result: Option<Payload> },
+    Claimed {
+        at: u64,
+        token: Token,
+        worker: Name,
+        lease_ms: u64,
+    },
+    Completed {
+        at: u64,
+        result: Option<Payload>,
+    },
     /// The attempt failed: `retry_at` says when to try again, `None` makes it a dead letter.
-    Failed { at: u64, error: Box<str>, retry_at: Option<u64> },
+    Failed {
+        at: u64,
+        error: Box<str>,
+        retry_at: Option<u64>,
+    },
     /// The lease was lost; `dead` when the limit of crashes is reached.
-    LeaseLost { at: u64, error: Box<str>, dead: bool },
+    LeaseLost {
+        at: u64,
+        error: Box<str>,
+        dead: bool,
+    },
     /// The worker gave it back, to start again at once or not before `until`.
-    Released { at: u64, until: Option<u64> },
-    Cancelled { at: u64, reason: CancelReason },
+    Released {
+        at: u64,
+        until: Option<u64>,
+    },
+    Cancelled {
+        at: u64,
+        reason: CancelReason,
+    },
     /// Its time came.
-    Promoted { at: u64 },
+    Promoted {
+        at: u64,
+    },
     /// A manual retry: attempts are counted anew.
-    Requeued { at: u64 },
+    Requeued {
+        at: u64,
+    },
     /// The task is forgotten: retention ended, or its queue or the dead letters were cleared.
-    Removed { at: u64 },
+    Removed {
+        at: u64,
+    },
 }
 
 impl Change {
@@ -75,7 +104,7 @@ pub enum Refusal {
     /// The state does not allow this input.
     #[error("not possible while the task is {}", .0.as_str())]
     WrongState(StateName),
-    /// A claim or wake-up came before its time.
+    /// A wake-up came before its time.
     #[error("the task is not due yet")]
     NotDue,
     #[error("the task expired before it could start")]

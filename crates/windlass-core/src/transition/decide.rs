@@ -30,9 +30,12 @@ pub struct Failure {
 pub fn claim(record: &Record, input: Claim, now: u64) -> Result<Change, Refusal> {
     match record.state {
         State::Pending if record.expires_at.is_some_and(|at| at <= now) => Err(Refusal::Expired),
-        State::Pending => {
-            Ok(Change::Claimed { at: now, token: input.token, worker: input.worker, lease_ms: input.lease_ms })
-        }
+        State::Pending => Ok(Change::Claimed {
+            at: now,
+            token: input.token,
+            worker: input.worker,
+            lease_ms: input.lease_ms,
+        }),
         _ if record.state.is_terminal() => Err(Refusal::Terminal(record.state_name())),
         _ => Err(Refusal::WrongState(record.state_name())),
     }
@@ -78,7 +81,9 @@ pub enum Extension {
 pub fn extend(record: &Record, token: Token) -> Result<Extension, Refusal> {
     match &record.state {
         State::Running(lease) if lease.token == token => Ok(Extension::Granted),
-        State::Cancelled { .. } if record.ended == Some(token) => Ok(Extension::CancelRequested),
+        State::Cancelled { .. } if ended_by(record, token, Outcome::Cancelled) => {
+            Ok(Extension::CancelRequested)
+        }
         _ => Err(Refusal::LeaseLost),
     }
 }
@@ -102,7 +107,9 @@ pub fn tick(record: &Record, now: u64) -> Decision {
         return Ok(Some(Change::Cancelled { at: now, reason: CancelReason::Expired }));
     }
     match record.state {
-        State::Scheduled { at } | State::Retrying { at } if at <= now => Ok(Some(Change::Promoted { at: now })),
+        State::Scheduled { at } | State::Retrying { at } if at <= now => {
+            Ok(Some(Change::Promoted { at: now }))
+        }
         State::Scheduled { .. } | State::Retrying { .. } => Err(Refusal::NotDue),
         _ => Ok(None),
     }
@@ -141,12 +148,14 @@ fn held(record: &Record, token: Token, report: Outcome) -> Result<Option<&Lease>
     match &record.state {
         State::Running(lease) if lease.token == token => Ok(Some(lease)),
         State::Running(_) => Err(Refusal::LeaseLost),
-        _ => {
-            let same = record.ended == Some(token)
-                && record.history.last().is_some_and(|attempt| attempt.outcome == report);
-            if same { Ok(None) } else { Err(Refusal::LeaseLost) }
-        }
+        _ if ended_by(record, token, report) => Ok(None),
+        _ => Err(Refusal::LeaseLost),
     }
+}
+
+/// Whether `token` was the last lease and its attempt ended in this way.
+fn ended_by(record: &Record, token: Token, outcome: Outcome) -> bool {
+    record.ended == Some(token) && record.history.last().is_some_and(|attempt| attempt.outcome == outcome)
 }
 
 /// Cuts an error text to what is kept, at a character boundary.

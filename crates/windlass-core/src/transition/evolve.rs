@@ -62,14 +62,15 @@ impl Record {
                 self.order = order;
                 self.state = State::Pending;
             }
-            Change::Requeued { .. } => {
+            Change::Requeued { at } => {
                 self.order = order;
                 self.attempts = 0;
                 self.crashes = 0;
                 self.ended = None;
                 self.result = None;
-                // A retry asked for after `expires_at` means that the task is wanted all the same.
-                self.expires_at = None;
+                // A retry asked for after `expires_at` means that the task is wanted all the same; one before it does
+                // not change by when the task has to start.
+                self.expires_at = self.expires_at.filter(|expires| expires > at);
                 self.state = State::Pending;
             }
             Change::Removed { .. } => {}

@@ -1,0 +1,38 @@
+//! The JSON bodies of the REST interface, shared by the server that reads them and the clients that write them.
+//!
+//! A request goes through two gates. [`decode`] turns bytes into a body and refuses what is not understood (400, naming the
+//! field). The body's `check` turns it into values of the domain and refuses what is understood but out of range (422).
+//! Payloads and results pass through as the text that came: they are checked to be JSON and never built up in memory.
+
+mod claim;
+mod decode;
+mod invalid;
+mod json;
+mod outcome;
+mod problem;
+mod queues;
+mod retry;
+mod stats;
+mod submit;
+mod task;
+mod text;
+mod time;
+mod workers;
+
+pub use claim::{ClaimBody, ClaimQueues, Claimed, Claiming};
+pub use decode::{decode, decode_item};
+pub use invalid::{Fault, Invalid};
+pub use json::{Base64, Json};
+pub use outcome::{
+    CompleteBody, ExtendBody, Extended, FailBody, Failing, ProgressBody, ReleaseBody, result_payload,
+};
+pub use problem::{FieldError, Problem};
+pub use queues::{Affected, DeadSelection, QueueBody, QueuesBody, Rates, StateCounts};
+pub use retry::RetryBody;
+pub use stats::{ClassCounts, HealthBody, LedgerBody, StatsBody};
+pub use submit::{
+    BatchBody, BatchItem, BatchItemError, BatchResults, PriorityInput, Start, Submission, SubmitBody,
+};
+pub use task::{AttemptBody, AttemptsBody, ExplanationBody, Metadata, ReasonBody, TaskBody, TaskPage};
+pub use time::{Seconds, Time};
+pub use workers::{BeatBody, LeaseRef, PulseBody, WorkerBody, WorkersBody};

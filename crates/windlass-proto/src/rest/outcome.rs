@@ -1,0 +1,151 @@
+//! What the holder of a lease reports.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use windlass_core::limits::{HORIZON_MS, LEASE_MS_MAX, LEASE_MS_MIN, PROGRESS_NOTE_BYTES_MAX};
+use windlass_core::{Payload, Progress};
+
+use super::invalid::Invalid;
+use super::json::{Base64, Content};
+use super::time::{Seconds, Time};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ExtendBody {
+    pub lease: String,
+    /// The length of the claim unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_seconds: Option<Seconds>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<ProgressBody>,
+}
+
+impl ExtendBody {
+    pub fn check(self) -> Result<(Option<u64>, Option<Progress>), Invalid> {
+        let lease = |lease: Seconds| lease.check("lease_seconds", LEASE_MS_MIN..=LEASE_MS_MAX);
+        Ok((self.lease_seconds.map(lease).transpose()?, self.progress.map(ProgressBody::check).transpose()?))
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ProgressBody {
+    /// 0–1.
+    pub fraction: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub note: Option<Box<str>>,
+}
+
+impl ProgressBody {
+    fn check(self) -> Result<Progress, Invalid> {
+        if !(0.0..=1.0).contains(&self.fraction) {
+            return Err(Invalid::out_of_range("progress.fraction", "must be between 0 and 1"));
+        }
+        if self.note.as_ref().is_some_and(|note| note.len() > PROGRESS_NOTE_BYTES_MAX) {
+            let message = format!("must be at most {PROGRESS_NOTE_BYTES_MAX} bytes");
+            return Err(Invalid::out_of_range("progress.note", message));
+        }
+        Ok(Progress { fraction: self.fraction, note: self.note })
+    }
+}
+
+impl From<Progress> for ProgressBody {
+    fn from(progress: Progress) -> Self {
+        Self { fraction: progress.fraction, note: progress.note }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Extended {
+    /// `null` when there is nothing left to extend.
+    pub lease_expires_at: Option<Time>,
+    /// The task was cancelled: stop working on it.
+    pub cancel_requested: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CompleteBody<'a> {
+    pub lease: String,
+    /// Any JSON.
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
+    pub result: Option<&'a RawValue>,
+    /// Bytes instead of JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_base64: Option<Base64>,
+}
+
+impl CompleteBody<'_> {
+    pub fn check(self, source: &Bytes, result_max: usize) -> Result<Option<Payload>, Invalid> {
+        result_payload(self.result, self.result_base64, source, result_max)
+    }
+}
+
+/// A result that comes as JSON or as base64; `source` is the body that it was read from.
+pub fn result_payload(
+    json: Option<&RawValue>,
+    base64: Option<Base64>,
+    source: &Bytes,
+    bytes_max: usize,
+) -> Result<Option<Payload>, Invalid> {
+    Content { json, base64, field: "result", base64_field: "result_base64" }.check(source, bytes_max)
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FailBody {
+    pub lease: String,
+    pub error: String,
+    /// `false` makes the task a dead letter at once.
+    #[serde(default = "yes")]
+    pub retryable: bool,
+    /// Overrules the retry policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<Seconds>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A failure report that passed every check that needs no broker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failing {
+    pub error: String,
+    pub retryable: bool,
+    pub retry_after_ms: Option<u64>,
+}
+
+impl FailBody {
+    pub fn check(self) -> Result<Failing, Invalid> {
+        let after = |after: Seconds| after.check("retry_after_seconds", 0..=HORIZON_MS);
+        Ok(Failing {
+            error: self.error,
+            retryable: self.retryable,
+            retry_after_ms: self.retry_after_seconds.map(after).transpose()?,
+        })
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ReleaseBody {
+    pub lease: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_seconds: Option<Seconds>,
+}
+
+impl ReleaseBody {
+    pub fn check(self) -> Result<Option<u64>, Invalid> {
+        self.delay_seconds.map(|delay| delay.check("delay_seconds", 0..=HORIZON_MS)).transpose()
+    }
+}

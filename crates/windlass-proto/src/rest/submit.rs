@@ -1,0 +1,446 @@
+//! Submitting one task or many.
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde::de::{Deserializer, Error, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use windlass_core::limits::{
+    BATCH_TASKS_MAX, CRASHES_DEFAULT, HORIZON_MS, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX,
+    RETENTION_MS_DEFAULT, RETENTION_MS_MAX, RETRIES_DEFAULT, RETRIES_MAX, TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MAX,
+};
+use windlass_core::{Class, Name, Payload, Priority, StateName, TaskId, retry};
+
+use super::decode::decode_item;
+use super::invalid::{Fault, Invalid};
+use super::json::{Base64, Content};
+use super::problem::Problem;
+use super::retry::RetryBody;
+use super::task::Metadata;
+use super::text;
+use super::time::{Seconds, Time};
+
+/// A new task. Only `type` is required.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SubmitBody<'a> {
+    /// Chosen by the client, to make a repeated submit harmless; otherwise a UUID v7 is given.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub id: Option<TaskId>,
+    /// What to run. Also read as `task_type`.
+    #[serde(rename = "type", alias = "task_type", with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, examples("email.send")))]
+    pub kind: Name,
+    /// Where it waits, `default` unless given. Also read as `topic`.
+    #[serde(default, alias = "topic", with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub queue: Option<Name>,
+    /// Any JSON; it is passed on as it came.
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
+    pub payload: Option<&'a RawValue>,
+    /// Bytes instead of JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<Base64>,
+    /// 0–255, higher first, or `critical`, `high`, `normal`, `low`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<PriorityInput>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_retries: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_crashes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<Seconds>,
+    /// Earliest start. Also read as `schedule_at` and `execute_time`.
+    #[serde(default, alias = "schedule_at", alias = "execute_time", skip_serializing_if = "Option::is_none")]
+    pub scheduled_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_seconds: Option<Seconds>,
+    /// Never start after this moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryBody>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention_seconds: Option<Seconds>,
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    pub metadata: Metadata,
+    #[serde(default, borrow, skip_serializing)]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
+    dependencies: Option<&'a RawValue>,
+    #[serde(default, borrow, skip_serializing)]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
+    unique_key: Option<&'a RawValue>,
+    #[serde(default, borrow, skip_serializing)]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
+    unique_for_seconds: Option<&'a RawValue>,
+    #[serde(default, borrow, skip_serializing)]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
+    on_conflict: Option<&'a RawValue>,
+    #[serde(default, borrow, skip_serializing)]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
+    key: Option<&'a RawValue>,
+}
+
+/// A submit that passed every check that needs no broker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submission {
+    pub id: Option<TaskId>,
+    pub queue: Name,
+    pub kind: Name,
+    pub payload: Payload,
+    pub priority: Priority,
+    pub start: Start,
+    pub expires_at: Option<u64>,
+    pub retry: retry::Policy,
+    pub max_retries: u32,
+    pub max_crashes: u32,
+    pub timeout_ms: u64,
+    pub retention_ms: u64,
+    pub metadata: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    Now,
+    At(u64),
+    AfterMs(u64),
+}
+
+impl<'a> SubmitBody<'a> {
+    pub fn new(kind: Name) -> Self {
+        Self {
+            id: None,
+            kind,
+            queue: None,
+            payload: None,
+            payload_base64: None,
+            priority: None,
+            max_retries: None,
+            max_crashes: None,
+            timeout_seconds: None,
+            scheduled_at: None,
+            delay_seconds: None,
+            expires_at: None,
+            retry: None,
+            retention_seconds: None,
+            metadata: Metadata::default(),
+            dependencies: None,
+            unique_key: None,
+            unique_for_seconds: None,
+            on_conflict: None,
+            key: None,
+        }
+    }
+
+    /// `source` is the body that this was read from, `now` the wall clock, `payload_max` in bytes.
+    pub fn check(self, source: &Bytes, now: u64, payload_max: usize) -> Result<Submission, Invalid> {
+        self.refuse_unsupported()?;
+        let content = Content {
+            json: self.payload,
+            base64: self.payload_base64,
+            field: "payload",
+            base64_field: "payload_base64",
+        };
+        let payload = content.check(source, payload_max)?;
+        Ok(Submission {
+            id: self.id,
+            queue: self.queue.unwrap_or_else(default_queue),
+            kind: self.kind,
+            payload: payload.unwrap_or(Payload::Json(Bytes::from_static(b"null"))),
+            priority: self.priority.map_or(Ok(Priority::default()), PriorityInput::check)?,
+            start: start(self.scheduled_at, self.delay_seconds, now)?,
+            expires_at: self.expires_at.map(|at| at.check("expires_at", now)).transpose()?,
+            retry: self.retry.map_or(Ok(retry::Policy::default()), RetryBody::check)?,
+            max_retries: count("max_retries", self.max_retries, RETRIES_DEFAULT, 0)?,
+            max_crashes: count("max_crashes", self.max_crashes, CRASHES_DEFAULT, 1)?,
+            timeout_ms: span(
+                "timeout_seconds",
+                self.timeout_seconds,
+                TIMEOUT_MS_DEFAULT,
+                1..=TIMEOUT_MS_MAX,
+            )?,
+            retention_ms: span(
+                "retention_seconds",
+                self.retention_seconds,
+                RETENTION_MS_DEFAULT,
+                0..=RETENTION_MS_MAX,
+            )?,
+            metadata: checked_metadata(self.metadata)?,
+        })
+    }
+
+    fn refuse_unsupported(&self) -> Result<(), Invalid> {
+        let fields = [
+            ("dependencies", self.dependencies),
+            ("unique_key", self.unique_key),
+            ("unique_for_seconds", self.unique_for_seconds),
+            ("on_conflict", self.on_conflict),
+            ("key", self.key),
+        ];
+        match fields.into_iter().find(|(_, value)| value.is_some()) {
+            Some((field, _)) => {
+                Err(Invalid::new(Fault::NotSupported, field, "is not supported by this version"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn default_queue() -> Name {
+    Name::new("default").expect("the default queue has a valid name")
+}
+
+fn start(at: Option<Time>, delay: Option<Seconds>, now: u64) -> Result<Start, Invalid> {
+    match (at, delay) {
+        (None, None) => Ok(Start::Now),
+        (Some(at), None) => Ok(Start::At(at.check("scheduled_at", now)?)),
+        (None, Some(delay)) => match delay.check("delay_seconds", 0..=HORIZON_MS)? {
+            0 => Ok(Start::Now),
+            ms => Ok(Start::AfterMs(ms)),
+        },
+        (Some(_), Some(_)) => Err(Invalid::malformed("delay_seconds", "is given besides scheduled_at")),
+    }
+}
+
+fn count(field: &'static str, given: Option<u64>, default: u32, least: u32) -> Result<u32, Invalid> {
+    let Some(given) = given else { return Ok(default) };
+    match u32::try_from(given) {
+        Ok(number) if (least..=RETRIES_MAX).contains(&number) => Ok(number),
+        _ => Err(Invalid::out_of_range(field, format!("must be between {least} and {RETRIES_MAX}"))),
+    }
+}
+
+fn span(
+    field: &'static str,
+    given: Option<Seconds>,
+    default: u64,
+    range_ms: std::ops::RangeInclusive<u64>,
+) -> Result<u64, Invalid> {
+    given.map_or(Ok(default), |span| span.check(field, range_ms))
+}
+
+fn checked_metadata(metadata: Metadata) -> Result<Vec<(String, String)>, Invalid> {
+    let entries = metadata.0;
+    if entries.len() > METADATA_ENTRIES_MAX {
+        let message = format!("has {} entries, {METADATA_ENTRIES_MAX} are allowed", entries.len());
+        return Err(Invalid::out_of_range("metadata", message));
+    }
+    let bytes: usize = entries.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if bytes > METADATA_BYTES_MAX {
+        let message = format!("has {bytes} bytes, {METADATA_BYTES_MAX} are allowed");
+        return Err(Invalid::out_of_range("metadata", message));
+    }
+    Ok(entries)
+}
+
+/// A number or the name of a class, not yet checked.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum PriorityInput {
+    Number(i64),
+    Class(String),
+}
+
+impl PriorityInput {
+    fn check(self) -> Result<Priority, Invalid> {
+        match self {
+            PriorityInput::Number(number) => u8::try_from(number)
+                .map(Priority)
+                .map_err(|_| Invalid::out_of_range("priority", "must be between 0 and 255")),
+            PriorityInput::Class(word) => Class::parse(&word).map(Class::priority).ok_or_else(|| {
+                Invalid::out_of_range("priority", "must be 0–255, critical, high, normal or low")
+            }),
+        }
+    }
+}
+
+impl From<Priority> for PriorityInput {
+    fn from(priority: Priority) -> Self {
+        PriorityInput::Number(priority.0.into())
+    }
+}
+
+impl<'de> Deserialize<'de> for PriorityInput {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Input;
+        impl Visitor<'_> for Input {
+            type Value = PriorityInput;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number or the name of a priority class")
+            }
+
+            fn visit_i64<E: Error>(self, number: i64) -> Result<PriorityInput, E> {
+                Ok(PriorityInput::Number(number))
+            }
+
+            fn visit_u64<E: Error>(self, number: u64) -> Result<PriorityInput, E> {
+                Ok(PriorityInput::Number(i64::try_from(number).unwrap_or(i64::MAX)))
+            }
+
+            fn visit_str<E: Error>(self, word: &str) -> Result<PriorityInput, E> {
+                Ok(PriorityInput::Class(word.to_owned()))
+            }
+        }
+        deserializer.deserialize_any(Input)
+    }
+}
+
+/// Many submits in one request. Each is read on its own, so that one mistake does not spoil the others.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BatchBody<'a> {
+    /// At most 1,000 submit bodies.
+    #[serde(borrow)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<SubmitBody<'static>>))]
+    pub tasks: Vec<&'a RawValue>,
+    /// All or nothing.
+    #[serde(default)]
+    pub atomic: bool,
+}
+
+impl BatchBody<'_> {
+    /// The i-th answer belongs to the i-th task; the outer error is about the batch as a whole.
+    pub fn check(
+        &self,
+        source: &Bytes,
+        now: u64,
+        payload_max: usize,
+    ) -> Result<Vec<Result<Submission, Invalid>>, Invalid> {
+        if self.tasks.is_empty() {
+            return Err(Invalid::malformed("tasks", "must not be empty"));
+        }
+        if self.tasks.len() > BATCH_TASKS_MAX {
+            let message = format!("has {} tasks, {BATCH_TASKS_MAX} are allowed", self.tasks.len());
+            return Err(Invalid::new(Fault::TooLarge, "tasks", message));
+        }
+        let item = |raw: &&RawValue| decode_item::<SubmitBody<'_>>(raw)?.check(source, now, payload_max);
+        Ok(self.tasks.iter().map(item).collect())
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BatchResults {
+    pub results: Vec<BatchItem>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum BatchItem {
+    Submitted {
+        #[serde(with = "text")]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
+        id: TaskId,
+        #[serde(with = "text::state")]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
+        state: StateName,
+    },
+    Refused(BatchItemError),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BatchItemError {
+    pub error: Problem,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rest::decode;
+
+    const NOW: u64 = 1_800_000_000_000;
+
+    fn check(text: &str) -> Result<Submission, Invalid> {
+        let source = Bytes::copy_from_slice(text.as_bytes());
+        decode::<SubmitBody<'_>>(&source)?.check(&source, NOW, 1000)
+    }
+
+    fn refused(text: &str) -> (u16, String) {
+        let invalid = check(text).expect_err(text);
+        (invalid.fault.status(), invalid.field.unwrap_or_default().into_owned())
+    }
+
+    #[test]
+    fn aliases_and_defaults() {
+        let plain = check(r#"{"type":"echo"}"#).unwrap();
+        assert_eq!(plain.queue.as_str(), "default");
+        assert_eq!(plain.payload, Payload::Json(Bytes::from_static(b"null")));
+        assert_eq!((plain.priority, plain.max_retries, plain.timeout_ms), (Priority(100), 3, 300_000));
+        let other = check(
+            r#"{"task_type":"echo","topic":"q","priority":"high","execute_time":"2027-01-15T08:00:00Z",
+                "payload": {"b" : 1, "a":[1.50, 1e2]},"metadata":{"z":"1","a":"2"}}"#,
+        )
+        .unwrap();
+        assert_eq!((other.queue.as_str(), other.priority), ("q", Priority(200)));
+        assert_eq!(other.start, Start::At(1_800_000_000_000));
+        assert_eq!(other.payload, Payload::Json(Bytes::from_static(br#"{"b" : 1, "a":[1.50, 1e2]}"#)));
+        assert_eq!(other.metadata[0].0, "z");
+    }
+
+    #[test]
+    fn every_mistake_has_its_status_and_field() {
+        let table = [
+            (r#"{}"#, 400, "type"),
+            (r#"{"type":"a","x":1}"#, 400, "x"),
+            (r#"{"type":"a","task_type":"a"}"#, 400, "type"),
+            (r#"{"type":"../a"}"#, 400, "type"),
+            (r#"{"type":"a","queue":""}"#, 400, "queue"),
+            (r#"{"type":"a","id":"<script>"}"#, 400, "id"),
+            (r#"{"type":"a","priority":256}"#, 422, "priority"),
+            (r#"{"type":"a","priority":-1}"#, 422, "priority"),
+            (r#"{"type":"a","priority":1.5}"#, 400, "priority"),
+            (r#"{"type":"a","priority":"urgent"}"#, 422, "priority"),
+            (r#"{"type":"a","priority":18446744073709551616}"#, 400, "priority"),
+            (r#"{"type":"a","max_retries":18446744073709551616}"#, 400, "max_retries"),
+            (r#"{"type":"a","max_retries":-1}"#, 400, "max_retries"),
+            (r#"{"type":"a","max_retries":1001}"#, 422, "max_retries"),
+            (r#"{"type":"a","max_crashes":0}"#, 422, "max_crashes"),
+            (r#"{"type":"a","delay_seconds":-1}"#, 422, "delay_seconds"),
+            (r#"{"type":"a","delay_seconds":1e300}"#, 422, "delay_seconds"),
+            (r#"{"type":"a","delay_seconds":NaN}"#, 400, ""),
+            (r#"{"type":"a","delay_seconds":1,"scheduled_at":"2030-01-01T00:00:00Z"}"#, 400, "delay_seconds"),
+            (r#"{"type":"a","scheduled_at":"soon"}"#, 400, "scheduled_at"),
+            (r#"{"type":"a","scheduled_at":"1969-01-01T00:00:00Z"}"#, 422, "scheduled_at"),
+            (r#"{"type":"a","expires_at":"2100-01-01T00:00:00Z"}"#, 422, "expires_at"),
+            (r#"{"type":"a","timeout_seconds":0}"#, 422, "timeout_seconds"),
+            (r#"{"type":"a","payload_base64":"%"}"#, 400, "payload_base64"),
+            (r#"{"type":"a","payload":1,"payload_base64":""}"#, 400, "payload_base64"),
+            (r#"{"type":"a","retry":{"policy":"magic"}}"#, 422, "retry.policy"),
+            (r#"{"type":"a","retry":{"factor":-1}}"#, 422, "retry.factor"),
+            (r#"{"type":"a","retry":{"pace":1}}"#, 400, "retry.pace"),
+            (r#"{"type":"a","metadata":{"a":1}}"#, 400, "metadata.a"),
+            (r#"{"type":"a","dependencies":["x"]}"#, 422, "dependencies"),
+            (r#"{"type":"a","unique_key":"x"}"#, 422, "unique_key"),
+            (r#"{"type":"a","key":"x"}"#, 422, "key"),
+        ];
+        for (text, status, field) in table {
+            assert_eq!(refused(text), (status, field.to_owned()), "{text}");
+        }
+        let large = format!(r#"{{"type":"a","payload":"{}"}}"#, "x".repeat(1000));
+        assert_eq!(refused(&large), (413, "payload".to_owned()));
+        let deep = format!(r#"{{"type":"a","payload":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(refused(&deep), (400, String::new()));
+    }
+
+    #[test]
+    fn what_a_client_writes_is_what_the_server_reads() {
+        let raw: Box<RawValue> = serde_json::from_str("[1]").unwrap();
+        let mut body = SubmitBody::new(Name::new("echo").unwrap());
+        body.payload = Some(&raw);
+        body.priority = Some(Priority(7).into());
+        body.delay_seconds = Some(Seconds(1.5));
+        let read = check(&serde_json::to_string(&body).unwrap()).unwrap();
+        assert_eq!(read.priority, Priority(7));
+        assert_eq!(read.start, Start::AfterMs(1500));
+        assert_eq!(read.payload, Payload::Json(Bytes::from_static(b"[1]")));
+    }
+}

@@ -1,0 +1,304 @@
+//! A task as people and workers see it.
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
+use windlass_core::{Attempt, Name, Payload, Priority, State, StateName, Task, TaskId, Token};
+
+use super::json::{Base64, Json};
+use super::outcome::ProgressBody;
+use super::retry::RetryBody;
+use super::text;
+use super::time::{Seconds, Time};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TaskBody {
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: TaskId,
+    #[serde(rename = "type", with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub kind: Name,
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub queue: Name,
+    #[serde(with = "text::state")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, examples("pending")))]
+    pub state: StateName,
+    pub priority: u8,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<Base64>,
+    pub attempts: u32,
+    pub max_retries: u32,
+    pub crashes: u32,
+    pub max_crashes: u32,
+    pub timeout_seconds: Seconds,
+    pub retention_seconds: Seconds,
+    pub retry: RetryBody,
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    pub metadata: Metadata,
+    pub created_at: Time,
+    pub updated_at: Time,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduled_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_retry_at: Option<Time>,
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub worker_id: Option<Name>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_expires_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<ProgressBody>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub error: Option<Box<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_base64: Option<Base64>,
+    /// The proof of the claim, in the answer to the claim only.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub lease: Option<Token>,
+}
+
+impl TaskBody {
+    /// The task as its holder sees it, with the lease.
+    pub fn leased(task: Task) -> Self {
+        let lease = match &task.record.state {
+            State::Running(lease) => Some(lease.token),
+            _ => None,
+        };
+        Self { lease, ..Self::from(task) }
+    }
+
+    /// The payload, whichever way it came.
+    pub fn payload(&self) -> Payload {
+        joined(&self.payload, &self.payload_base64).unwrap_or(Payload::Json(Bytes::from_static(b"null")))
+    }
+
+    pub fn result(&self) -> Option<Payload> {
+        joined(&self.result, &self.result_base64)
+    }
+
+    pub fn priority(&self) -> Priority {
+        Priority(self.priority)
+    }
+}
+
+impl From<Task> for TaskBody {
+    fn from(task: Task) -> Self {
+        let Task { record, body } = task;
+        let state = record.state.name();
+        let completed_at = record.ended_at().map(Time::from_ms);
+        let next_retry_at = match record.state {
+            State::Retrying { at } => Some(Time::from_ms(at)),
+            _ => None,
+        };
+        let (worker_id, lease_expires_at) = match record.state {
+            State::Running(lease) => (Some(lease.worker), Some(Time::from_ms(lease.expires_at))),
+            _ => (None, None),
+        };
+        let (payload, payload_base64) = split(Some(body.payload));
+        let (result, result_base64) = split(record.result);
+        Self {
+            id: record.id,
+            kind: record.kind,
+            queue: record.queue,
+            state,
+            priority: record.priority.0,
+            payload,
+            payload_base64,
+            attempts: record.attempts,
+            max_retries: body.max_retries,
+            crashes: record.crashes,
+            max_crashes: body.max_crashes,
+            timeout_seconds: Seconds::from_ms(body.timeout_ms),
+            retention_seconds: Seconds::from_ms(record.retention_ms),
+            retry: body.retry.into(),
+            metadata: Metadata(body.metadata),
+            created_at: Time::from_ms(record.created_at),
+            updated_at: Time::from_ms(record.updated_at),
+            scheduled_at: record.scheduled_at.map(Time::from_ms),
+            expires_at: record.expires_at.map(Time::from_ms),
+            started_at: record.started_at.map(Time::from_ms),
+            completed_at,
+            next_retry_at,
+            worker_id,
+            lease_expires_at,
+            progress: record.progress.map(ProgressBody::from),
+            error: record.error,
+            result,
+            result_base64,
+            lease: None,
+        }
+    }
+}
+
+fn split(payload: Option<Payload>) -> (Option<Json>, Option<Base64>) {
+    match payload {
+        Some(Payload::Json(bytes)) => (Some(Json(bytes)), None),
+        Some(Payload::Binary(bytes)) => (None, Some(Base64(bytes))),
+        None => (None, None),
+    }
+}
+
+fn joined(json: &Option<Json>, base64: &Option<Base64>) -> Option<Payload> {
+    match (json, base64) {
+        (Some(json), _) => Some(Payload::Json(json.0.clone())),
+        (None, Some(bytes)) => Some(Payload::Binary(bytes.0.clone())),
+        (None, None) => None,
+    }
+}
+
+/// A map of strings that keeps its order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(value_type = std::collections::HashMap<String, String>))]
+pub struct Metadata(pub Vec<(String, String)>);
+
+impl Metadata {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+}
+
+impl Serialize for Metadata {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Metadata {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Metadata;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of strings")
+            }
+
+            fn visit_unit<E>(self) -> Result<Metadata, E> {
+                Ok(Metadata::default())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metadata, A::Error> {
+                let mut entries: Vec<(String, String)> = Vec::new();
+                while let Some((key, value)) = map.next_entry::<String, String>()? {
+                    // As in JSON objects elsewhere, the last of two equal keys counts.
+                    entries.retain(|(name, _)| *name != key);
+                    entries.push((key, value));
+                }
+                Ok(Metadata(entries))
+            }
+        }
+        deserializer.deserialize_any(Entries)
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TaskPage {
+    pub items: Vec<TaskBody>,
+    /// Give it back as `cursor` to continue; `null` at the end.
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AttemptsBody {
+    pub items: Vec<AttemptBody>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AttemptBody {
+    pub attempt: u32,
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub worker_id: Name,
+    pub started_at: Time,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// `running`, `completed`, `failed`, `crashed`, `released` or `cancelled`.
+    pub outcome: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl AttemptsBody {
+    /// The attempts that ended, oldest first, then the one under way.
+    pub fn of(task: &Task) -> Self {
+        let mut items: Vec<AttemptBody> = task.record.history.iter().map(AttemptBody::from).collect();
+        if let State::Running(lease) = &task.record.state {
+            items.push(AttemptBody {
+                attempt: task.record.attempts,
+                worker_id: lease.worker.clone(),
+                started_at: Time::from_ms(lease.started_at),
+                ended_at: None,
+                duration_ms: None,
+                outcome: StateName::Running.as_str().to_owned(),
+                error: None,
+            });
+        }
+        Self { items }
+    }
+}
+
+impl From<&Attempt> for AttemptBody {
+    fn from(attempt: &Attempt) -> Self {
+        Self {
+            attempt: attempt.number,
+            worker_id: attempt.worker.clone(),
+            started_at: Time::from_ms(attempt.started_at),
+            ended_at: Some(Time::from_ms(attempt.ended_at)),
+            duration_ms: Some(attempt.ended_at.saturating_sub(attempt.started_at)),
+            outcome: attempt.outcome.as_str().to_owned(),
+            error: attempt.error.as_deref().map(str::to_owned),
+        }
+    }
+}
+
+/// Why a task is not running now.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ExplanationBody {
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: TaskId,
+    #[serde(with = "text::state")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub state: StateName,
+    /// Whether a worker could take it now.
+    pub runnable: bool,
+    pub reasons: Vec<ReasonBody>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ReasonBody {
+    pub code: String,
+    pub text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+}

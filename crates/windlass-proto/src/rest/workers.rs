@@ -1,0 +1,115 @@
+//! Workers and their signs of life.
+
+use serde::{Deserialize, Serialize};
+use windlass_core::{Name, TaskId};
+
+use super::text;
+use super::time::Time;
+
+/// A sign of life: keeps the worker in the registry and extends the leases it names.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BeatBody {
+    /// As in the path, if given at all.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub worker_id: Option<Name>,
+    /// Drawn at random when the worker starts, to tell it from an earlier one of the same name.
+    #[serde(default)]
+    pub incarnation: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    #[serde(default, with = "text::list", skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub queues: Vec<Name>,
+    #[serde(default, with = "text::option_list", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>))]
+    pub types: Option<Vec<Name>>,
+    /// Tasks it can run at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<u32>,
+    /// Share of one core, 1 is all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leases: Vec<LeaseRef>,
+    /// The worker is going away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub leaving: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LeaseRef {
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: TaskId,
+    pub lease: String,
+}
+
+/// What the worker is told.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PulseBody {
+    #[serde(with = "text::list")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub extended: Vec<TaskId>,
+    /// No longer its own: stop, a report would be refused.
+    #[serde(with = "text::list")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub lost: Vec<TaskId>,
+    /// Cancelled: stop working on them.
+    #[serde(with = "text::list")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub cancel: Vec<TaskId>,
+    /// Claim nothing for now.
+    pub paused: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct WorkersBody {
+    pub items: Vec<WorkerBody>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct WorkerBody {
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: Name,
+    pub incarnation: u64,
+    pub paused: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    #[serde(with = "text::list")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub queues: Vec<Name>,
+    #[serde(default, with = "text::option_list", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>))]
+    pub types: Option<Vec<Name>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// The tasks it holds.
+    #[serde(with = "text::list")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub tasks: Vec<TaskId>,
+    pub joined_at: Time,
+    pub last_heartbeat_at: Time,
+}

@@ -1,1 +1,36 @@
-//! The verbs and loops of a broker as plain Rust, with no network.
+//! The verbs and loops of a broker as plain async Rust, with no network.
+//!
+//! Every change of a task takes one path: read the record, let `windlass_core::transition` decide, commit the decision
+//! under the revision that was read ([`Broker::submit`] and [`Broker::claim`] are the two in which the store chooses).
+//! What follows from a change — counters, events, people who wait for a result — hangs on that path, in one place.
+
+mod admin;
+mod broker;
+mod change;
+mod claim;
+mod error;
+mod events;
+mod explain;
+mod finish;
+mod loops;
+mod metrics;
+mod query;
+mod rates;
+mod submit;
+#[cfg(test)]
+mod tests;
+mod watchers;
+mod workers;
+
+pub use admin::Selection;
+pub use broker::{Broker, Settings};
+pub use claim::ClaimRequest;
+pub use error::Error;
+pub use events::{Event, EventKind, TaskFacts};
+pub use explain::{Explanation, Reason};
+pub use finish::{Beat, Extension, Failed, Pulse};
+pub use metrics::{BUCKETS_SECONDS, Histogram, MetricsSnapshot, TypeMetrics};
+pub use query::{Health, LoopHealth, QueueView, Stats};
+pub use rates::PerSecond;
+pub use submit::{Start, Submit, Submitted};
+pub use workers::WorkerView;

@@ -1,0 +1,187 @@
+//! What people do to tasks, queues and workers.
+//!
+//! Acts on many tasks walk the list page by page and commit each page: bounded in memory, and safe to abandon at any
+//! point, because every page is complete in itself. Tasks that arrive meanwhile are newer than the walk and left alone.
+
+use windlass_core::limits::{CONFLICT_TRIES_MAX, PAGE_ROWS_DEFAULT};
+use windlass_core::{Name, Record, Refusal, StateName, Task, TaskId, transition};
+use windlass_store::{Committed, List};
+
+use crate::broker::Broker;
+use crate::change::{self, Decision};
+use crate::error::Error;
+use crate::events::EventKind;
+use crate::query::QueueView;
+use crate::workers::WorkerView;
+
+/// Which dead letters are meant.
+#[derive(Debug, Clone)]
+pub enum Selection {
+    Ids(Vec<TaskId>),
+    /// All that match; states and limit of the filter do not matter.
+    Filter(List),
+}
+
+type Decide = fn(&Record, u64) -> Decision;
+
+impl Broker {
+    pub async fn cancel(&self, id: &TaskId) -> Result<Task, Error> {
+        self.change_task(id, |task, now| transition::cancel(&task.record, now)).await
+    }
+
+    pub async fn retry(&self, id: &TaskId) -> Result<Task, Error> {
+        self.change_task(id, |task, now| transition::retry(&task.record, now)).await
+    }
+
+    /// Forgets a finished task before its time.
+    pub async fn remove(&self, id: &TaskId) -> Result<(), Error> {
+        let finished = |record: &Record, now| match record.state.is_terminal() {
+            true => transition::remove(record, now),
+            false => Err(Refusal::WrongState(record.state_name())),
+        };
+        self.change(id, finished).await?;
+        Ok(())
+    }
+
+    pub async fn pause_queue(&self, queue: &Name) -> Result<QueueView, Error> {
+        self.set_queue_paused(queue, true).await
+    }
+
+    pub async fn resume_queue(&self, queue: &Name) -> Result<QueueView, Error> {
+        self.set_queue_paused(queue, false).await
+    }
+
+    async fn set_queue_paused(&self, queue: &Name, paused: bool) -> Result<QueueView, Error> {
+        self.progressed(self.inner.store.set_paused(queue, paused).await)?;
+        let kind = if paused { EventKind::QueuePaused } else { EventKind::QueueResumed };
+        self.inner.events.queue(kind, queue, self.now().wall);
+        self.queue(queue).await
+    }
+
+    pub async fn pause_worker(&self, id: &Name) -> Result<WorkerView, Error> {
+        self.set_worker_paused(id, true).await
+    }
+
+    pub async fn resume_worker(&self, id: &Name) -> Result<WorkerView, Error> {
+        self.set_worker_paused(id, false).await
+    }
+
+    async fn set_worker_paused(&self, id: &Name, paused: bool) -> Result<WorkerView, Error> {
+        if !self.inner.workers.set_paused(id, paused) {
+            return Err(Error::NotFound("worker"));
+        }
+        self.inner.gate.send_modify(|gate| gate.pauses += 1);
+        let kind = if paused { EventKind::WorkerPaused } else { EventKind::WorkerResumed };
+        self.inner.events.worker(kind, id, self.now().wall);
+        self.worker(id).await
+    }
+
+    /// Forgets the pending tasks of a queue; says how many.
+    pub async fn purge_queue(&self, queue: &Name) -> Result<u64, Error> {
+        self.queue(queue).await?;
+        let list = List { states: vec![StateName::Pending], queue: Some(queue.clone()), ..List::default() };
+        self.change_all(list, transition::remove).await
+    }
+
+    /// Sends dead letters back to their queues; says how many.
+    pub async fn retry_dead(&self, which: Selection) -> Result<u64, Error> {
+        self.change_dead(which, transition::retry).await
+    }
+
+    /// Forgets dead letters; says how many.
+    pub async fn clear_dead(&self, which: Selection) -> Result<u64, Error> {
+        self.change_dead(which, transition::remove).await
+    }
+
+    /// How many dead letters are meant right now.
+    pub async fn count_dead(&self, which: &Selection) -> Result<u64, Error> {
+        let mut count = 0;
+        match which {
+            Selection::Ids(ids) => {
+                for id in ids {
+                    let record = self.inner.store.peek(id).await?;
+                    count += u64::from(record.is_some_and(|it| it.state_name() == StateName::DeadLetter));
+                }
+            }
+            Selection::Filter(list) => {
+                let mut list = dead(list.clone());
+                loop {
+                    let page = self.inner.store.list(list.clone()).await?;
+                    count += page.tasks.len() as u64;
+                    list.before = page.next;
+                    if page.next.is_none() {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    async fn change_dead(&self, which: Selection, decide: Decide) -> Result<u64, Error> {
+        let ids = match which {
+            Selection::Filter(list) => return self.change_all(dead(list), decide).await,
+            Selection::Ids(ids) => ids,
+        };
+        let list = dead(List::default());
+        let mut changed = 0;
+        for id in ids {
+            changed += u64::from(self.change_if(&list, &id, decide).await?);
+        }
+        Ok(changed)
+    }
+
+    async fn change_all(&self, mut list: List, decide: Decide) -> Result<u64, Error> {
+        list.limit = PAGE_ROWS_DEFAULT;
+        let mut changed = 0;
+        loop {
+            let page = self.inner.store.list(list.clone()).await?;
+            let records: Vec<Record> = page.tasks.into_iter().map(|task| task.record).collect();
+            changed += self.change_page(&list, &records, decide).await?;
+            match page.next {
+                Some(_) => list.before = page.next,
+                None => return Ok(changed),
+            }
+        }
+    }
+
+    async fn change_page(&self, list: &List, records: &[Record], decide: Decide) -> Result<u64, Error> {
+        let now = self.now().wall;
+        let decided = records.iter().filter_map(|record| {
+            let change = decide(record, now).ok().flatten()?;
+            Some(change::transition(record, change))
+        });
+        let transitions: Vec<_> = decided.collect();
+        let ids: Vec<TaskId> = transitions.iter().map(|transition| transition.id.clone()).collect();
+        let mut changed = 0;
+        for (outcome, id) in self.commit(transitions).await?.into_iter().zip(&ids) {
+            changed += match outcome {
+                Committed::Done(_) => 1,
+                Committed::Conflict => u64::from(self.change_if(list, id, decide).await?),
+                Committed::Missing => 0,
+            };
+        }
+        Ok(changed)
+    }
+
+    /// Changes a task if it is there and matches; says whether it did.
+    async fn change_if(&self, list: &List, id: &TaskId, decide: Decide) -> Result<bool, Error> {
+        for _ in 0..CONFLICT_TRIES_MAX {
+            let Some(record) = self.inner.store.peek(id).await? else { return Ok(false) };
+            if !list.matches(&record) {
+                return Ok(false);
+            }
+            let Ok(Some(change)) = decide(&record, self.now().wall) else { return Ok(false) };
+            match self.commit(vec![change::transition(&record, change)]).await?.pop() {
+                Some(Committed::Done(_)) => return Ok(true),
+                Some(Committed::Conflict) => {}
+                Some(Committed::Missing) | None => return Ok(false),
+            }
+        }
+        Err(Error::Busy)
+    }
+}
+
+fn dead(list: List) -> List {
+    List { states: vec![StateName::DeadLetter], limit: PAGE_ROWS_DEFAULT, ..list }
+}

@@ -1,0 +1,153 @@
+//! The handle that everything else holds, and its beginning and end.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{broadcast, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use windlass_core::{Now, limits};
+use windlass_store::{Clock, Store};
+
+use crate::change::Progressing;
+use crate::events::{Event, Events};
+use crate::loops::{self, Loops};
+use crate::metrics::Counters;
+use crate::watchers::Watchers;
+use crate::workers::Registry;
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The lease of a claim that names none.
+    pub lease_ms: u64,
+    /// Refuse a submit when this many tasks of its queue wait.
+    pub max_depth: Option<u64>,
+    /// A worker that heartbeats is dead after this long without a beat.
+    pub worker_dead_after_ms: u64,
+    /// How long finished tasks are kept when a submit does not say; read by the edge.
+    pub retention_ms: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            lease_ms: limits::LEASE_MS_DEFAULT,
+            max_depth: None,
+            worker_dead_after_ms: 20_000,
+            retention_ms: limits::RETENTION_MS_DEFAULT,
+        }
+    }
+}
+
+/// A running broker. Clones are the same broker.
+#[derive(Debug, Clone)]
+pub struct Broker {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) settings: Settings,
+    pub(crate) started: Now,
+    pub(crate) events: Events,
+    pub(crate) counters: Counters,
+    pub(crate) watchers: Watchers,
+    pub(crate) workers: Registry,
+    pub(crate) loops: Loops,
+    pub(crate) progressing: Progressing,
+    /// Why the store stopped for good, once it has.
+    pub(crate) failed: Mutex<Option<String>>,
+    pub(crate) gate: watch::Sender<Gate>,
+    pub(crate) stopping: CancellationToken,
+    tasks: TaskTracker,
+}
+
+/// What can end or hold up a claim that waits; every waiting claim watches it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Gate {
+    pub(crate) draining: bool,
+    /// Grows when a worker is paused or resumed.
+    pub(crate) pauses: u64,
+}
+
+impl Broker {
+    /// Starts the loops; must be called inside a tokio runtime.
+    pub fn start(store: Arc<dyn Store>, clock: Arc<dyn Clock>, settings: Settings) -> Broker {
+        let started = clock.now();
+        let broker = Broker {
+            inner: Arc::new(Inner {
+                events: Events::new(),
+                counters: Counters::new(started.mono),
+                watchers: Watchers::default(),
+                workers: Registry::new(settings.worker_dead_after_ms),
+                loops: Loops::default(),
+                progressing: Progressing::default(),
+                failed: Mutex::new(None),
+                gate: watch::Sender::new(Gate::default()),
+                stopping: CancellationToken::new(),
+                tasks: TaskTracker::new(),
+                store,
+                clock,
+                settings,
+                started,
+            }),
+        };
+        for this in &loops::ALL {
+            broker.inner.tasks.spawn(loops::keep(broker.clone(), this));
+        }
+        broker.inner.tasks.spawn(watch_store(broker.clone()));
+        broker
+    }
+
+    /// Gives out no more leases and ends the claims that wait. Everything else still works, so that running tasks can
+    /// report their outcome.
+    pub fn drain(&self) {
+        self.inner.gate.send_modify(|gate| gate.draining = true);
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.inner.gate.borrow().draining
+    }
+
+    /// Drains, and stops the loops after the step they are in. The store stays open.
+    pub async fn stop(&self) {
+        self.drain();
+        self.inner.stopping.cancel();
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+    }
+
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    /// Events from now on. A reader that falls too far behind is told how many it missed.
+    pub fn subscribe(&self) -> broadcast::Receiver<Event> {
+        self.inner.events.subscribe()
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        self.inner.clock.now()
+    }
+
+    /// A lease within the limits.
+    pub(crate) fn lease_ms(&self, asked: Option<u64>) -> u64 {
+        asked.unwrap_or(self.inner.settings.lease_ms).clamp(limits::LEASE_MS_MIN, limits::LEASE_MS_MAX)
+    }
+}
+
+async fn watch_store(broker: Broker) {
+    tokio::select! {
+        () = broker.inner.stopping.cancelled() => {}
+        reason = broker.inner.store.failed() => {
+            tracing::error!(reason, "the store has stopped");
+            *broker.inner.failed.lock() = Some(reason);
+        }
+    }
+}

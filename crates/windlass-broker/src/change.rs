@@ -1,0 +1,176 @@
+//! The one path of a change: read, decide, commit, and tell those who want to know.
+//!
+//! A decision is made on what was read and committed under its revision, so of several that race one wins and the
+//! others read again. The number of tries is bounded: a task that changes that often is answered with "busy".
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use windlass_core::limits::CONFLICT_TRIES_MAX;
+use windlass_core::{Change, Record, Refusal, Task, TaskId, Transition};
+use windlass_store::Committed;
+
+use crate::broker::Broker;
+use crate::error::Error;
+
+pub(crate) type Decision = Result<Option<Change>, Refusal>;
+
+/// What a committed change was, without its data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Happened {
+    Submitted,
+    Started,
+    Completed,
+    Failed,
+    LeaseLost,
+    Released,
+    Cancelled,
+    Promoted,
+    Requeued,
+    Removed,
+}
+
+impl Happened {
+    fn of(change: &Change) -> Happened {
+        match change {
+            Change::Claimed { .. } => Happened::Started,
+            Change::Completed { .. } => Happened::Completed,
+            Change::Failed { .. } => Happened::Failed,
+            Change::LeaseLost { .. } => Happened::LeaseLost,
+            Change::Released { .. } => Happened::Released,
+            Change::Cancelled { .. } => Happened::Cancelled,
+            Change::Promoted { .. } => Happened::Promoted,
+            Change::Requeued { .. } => Happened::Requeued,
+            Change::Removed { .. } => Happened::Removed,
+        }
+    }
+}
+
+impl Broker {
+    /// Changes one task by a decision that needs no body; answers with the record after it, or as it is when the
+    /// decision only repeats what happened.
+    pub(crate) async fn change(
+        &self,
+        id: &TaskId,
+        mut decide: impl FnMut(&Record, u64) -> Decision + Send,
+    ) -> Result<Record, Error> {
+        for _ in 0..CONFLICT_TRIES_MAX {
+            let seen = self.inner.store.peek(id).await?.ok_or(Error::NotFound("task"))?;
+            let change = match decide(&seen, self.now().wall) {
+                Ok(Some(change)) => change,
+                Ok(None) => return Ok(seen),
+                Err(refusal) => return Err(Error::refused(refusal, &seen)),
+            };
+            if let Some(after) = self.commit_one(transition(&seen, change)).await? {
+                return Ok(after);
+            }
+        }
+        Err(Error::Busy)
+    }
+
+    /// Like [`Broker::change`], for decisions that need the body.
+    pub(crate) async fn change_task(
+        &self,
+        id: &TaskId,
+        mut decide: impl FnMut(&Task, u64) -> Decision + Send,
+    ) -> Result<Task, Error> {
+        for _ in 0..CONFLICT_TRIES_MAX {
+            let seen = self.inner.store.get(id).await?.ok_or(Error::NotFound("task"))?;
+            let change = match decide(&seen, self.now().wall) {
+                Ok(Some(change)) => change,
+                Ok(None) => return Ok(seen),
+                Err(refusal) => return Err(Error::refused(refusal, &seen.record)),
+            };
+            if let Some(record) = self.commit_one(transition(&seen.record, change)).await? {
+                return Ok(Task { record, body: seen.body });
+            }
+        }
+        Err(Error::Busy)
+    }
+
+    /// `None` when somebody else changed the task first.
+    async fn commit_one(&self, transition: Transition) -> Result<Option<Record>, Error> {
+        match self.commit(vec![transition]).await?.pop() {
+            Some(Committed::Done(after)) => Ok(Some(*after)),
+            Some(Committed::Conflict) => Ok(None),
+            Some(Committed::Missing) | None => Err(Error::NotFound("task")),
+        }
+    }
+
+    /// Commits decided changes and tells what came of them.
+    pub(crate) async fn commit(&self, transitions: Vec<Transition>) -> Result<Vec<Committed>, Error> {
+        if transitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let happened: Vec<Happened> = transitions.iter().map(|it| Happened::of(&it.change)).collect();
+        let began = Instant::now();
+        let committed = self.progressed(self.inner.store.commit(transitions).await)?;
+        self.inner.counters.committed(began.elapsed());
+        for (what, outcome) in happened.into_iter().zip(&committed) {
+            if let Committed::Done(after) = outcome {
+                self.happened(what, after);
+            }
+        }
+        Ok(committed)
+    }
+
+    /// Everything that follows from a change: counters, events, those who wait for the task's end.
+    pub(crate) fn happened(&self, what: Happened, after: &Record) {
+        self.inner.counters.happened(what, after, self.now().mono);
+        self.inner.events.happened(what, after);
+        if what == Happened::Removed || after.state.is_terminal() {
+            self.inner.watchers.ended(&after.id);
+        }
+    }
+
+    /// Keeps what the health page says about the store up to date.
+    pub(crate) fn progressed<T>(&self, outcome: Result<T, windlass_store::Error>) -> Result<T, Error> {
+        match outcome {
+            Ok(value) => {
+                self.inner.progressing.ok(self.now().wall);
+                Ok(value)
+            }
+            Err(error) => {
+                self.inner.progressing.failed(&error);
+                Err(error.into())
+            }
+        }
+    }
+}
+
+pub(crate) fn transition(seen: &Record, change: Change) -> Transition {
+    Transition { id: seen.id.clone(), seq: seen.seq, revision: seen.revision, change }
+}
+
+/// Whether the store gets its work done: when it last did, and the error since then, if any.
+#[derive(Debug, Default)]
+pub(crate) struct Progressing {
+    /// Wall clock; 0 before the first.
+    ok_at: AtomicU64,
+    failing: AtomicU64,
+    error: Mutex<Option<String>>,
+}
+
+impl Progressing {
+    fn ok(&self, wall: u64) {
+        self.ok_at.store(wall, Ordering::Relaxed);
+        if self.failing.load(Ordering::Relaxed) > 0 {
+            self.failing.store(0, Ordering::Relaxed);
+            *self.error.lock() = None;
+        }
+    }
+
+    fn failed(&self, error: &windlass_store::Error) {
+        *self.error.lock() = Some(error.to_string());
+        self.failing.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn last_ok_at(&self) -> Option<u64> {
+        Some(self.ok_at.load(Ordering::Relaxed)).filter(|at| *at > 0)
+    }
+
+    pub(crate) fn error(&self) -> Option<String> {
+        self.error.lock().clone()
+    }
+}

@@ -1,0 +1,78 @@
+//! Why a verb did not do what was asked.
+
+use windlass_core::{Record, Refusal, StateName};
+use windlass_store as store;
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// What does not exist: "task", "queue" or "worker".
+    #[error("there is no such {0}")]
+    NotFound(&'static str),
+    #[error("the id is taken by a task with other content")]
+    TaskExists,
+    #[error("the task is already {}", .0.as_str())]
+    Terminal(StateName),
+    #[error("not possible while the task is {}", .0.as_str())]
+    WrongState(StateName),
+    #[error("the lease is no longer valid: it ran out, was given back, or the task was cancelled")]
+    LeaseLost,
+    #[error("the queue is full")]
+    QueueFull,
+    #[error("nothing was added because another task of the batch could not be")]
+    Aborted,
+    #[error("too many different pairs of queue and type")]
+    TooManyLanes,
+    #[error("the disk is full")]
+    NoSpace,
+    #[error("too much is under way")]
+    Busy,
+    #[error("the broker is stopping")]
+    Stopping,
+    #[error("{0}")]
+    Store(store::Error),
+    #[error("{field}: {message}")]
+    Invalid { field: &'static str, message: String },
+}
+
+impl Error {
+    /// The word that clients branch on; it never changes.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::NotFound(_) => "not_found",
+            Error::TaskExists => "task_exists",
+            Error::Terminal(_) => "task_terminal",
+            Error::WrongState(_) => "wrong_state",
+            Error::LeaseLost => "lease_lost",
+            Error::QueueFull => "queue_full",
+            Error::Aborted => "aborted",
+            Error::TooManyLanes => "too_many_types",
+            Error::NoSpace => "disk_full",
+            Error::Busy => "overloaded",
+            Error::Stopping => "stopping",
+            Error::Store(_) => "store_failed",
+            Error::Invalid { .. } => "invalid",
+        }
+    }
+
+    /// What core refused, in the words of the API.
+    pub(crate) fn refused(refusal: Refusal, record: &Record) -> Error {
+        match refusal {
+            Refusal::LeaseLost => Error::LeaseLost,
+            Refusal::Terminal(state) => Error::Terminal(state),
+            Refusal::WrongState(state) => Error::WrongState(state),
+            Refusal::NotDue | Refusal::Expired => Error::WrongState(record.state_name()),
+        }
+    }
+}
+
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Self {
+        match error {
+            store::Error::NoSpace => Error::NoSpace,
+            store::Error::Busy => Error::Busy,
+            store::Error::TooManyLanes => Error::TooManyLanes,
+            store::Error::Closed => Error::Stopping,
+            other => Error::Store(other),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What workers report: the end of an attempt, a sign of life, a wish for more time.
+
+use rand::Rng;
+use windlass_core::transition::{self, Failure};
+use windlass_core::{Name, Payload, Progress, Record, TaskId, Token};
+use windlass_store::{Extend, Extended};
+
+use crate::broker::Broker;
+use crate::error::Error;
+use crate::events::EventKind;
+use crate::workers::Arrival;
+
+/// A worker's report of a failed attempt.
+#[derive(Debug, Clone)]
+pub struct Failed {
+    pub error: String,
+    pub retryable: bool,
+    pub retry_after_ms: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extension {
+    /// Wall clock; `None` when the lease was not extended because the task was cancelled.
+    pub lease_expires_at: Option<u64>,
+    pub cancel_requested: bool,
+}
+
+/// A worker's sign of life.
+#[derive(Debug, Clone)]
+pub struct Beat {
+    pub worker: Name,
+    /// Drawn at random when the worker's process starts: tells it from a predecessor of the same name.
+    pub incarnation: u64,
+    pub host: Option<String>,
+    pub pid: Option<u32>,
+    pub version: Option<String>,
+    pub queues: Vec<Name>,
+    pub types: Option<Vec<Name>>,
+    pub slots: Option<u32>,
+    /// Share of one core.
+    pub cpu: Option<f64>,
+    pub memory_bytes: Option<u64>,
+    /// Everything it works on now.
+    pub leases: Vec<(TaskId, Token)>,
+    pub leaving: bool,
+}
+
+/// The answer to a beat: what became of the leases it named.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pulse {
+    pub extended: Vec<TaskId>,
+    pub lost: Vec<TaskId>,
+    pub cancel: Vec<TaskId>,
+    pub paused: bool,
+}
+
+impl Broker {
+    pub async fn complete(
+        &self,
+        id: &TaskId,
+        token: Token,
+        result: Option<Payload>,
+    ) -> Result<Record, Error> {
+        self.change(id, |record, now| transition::complete(record, token, result.clone(), now)).await
+    }
+
+    pub async fn fail(&self, id: &TaskId, token: Token, report: Failed) -> Result<Record, Error> {
+        let random = rand::rng().random();
+        let failure = || Failure {
+            error: report.error.clone(),
+            retryable: report.retryable,
+            retry_after_ms: report.retry_after_ms,
+            random,
+        };
+        let task = self
+            .change_task(id, |task, now| transition::fail(&task.record, &task.body, token, failure(), now))
+            .await?;
+        Ok(task.record)
+    }
+
+    /// Gives a task back, to start again at once or after a delay; no attempt is used.
+    pub async fn release(&self, id: &TaskId, token: Token, delay_ms: Option<u64>) -> Result<Record, Error> {
+        self.change(id, |record, now| transition::release(record, token, delay_ms, now)).await
+    }
+
+    pub async fn extend(
+        &self,
+        id: &TaskId,
+        token: Token,
+        lease_ms: Option<u64>,
+        progress: Option<Progress>,
+    ) -> Result<Extension, Error> {
+        let tell = progress.is_some() && self.inner.events.heard();
+        let lease_ms = lease_ms.map(|ms| self.lease_ms(Some(ms)));
+        let extend = Extend { id: id.clone(), token, lease_ms, progress };
+        let extended = self.inner.store.extend(vec![extend]).await?;
+        let extension = match extended.first() {
+            Some(Extended::Until { expires_at }) => {
+                Extension { lease_expires_at: Some(*expires_at), cancel_requested: false }
+            }
+            Some(Extended::CancelRequested) => Extension { lease_expires_at: None, cancel_requested: true },
+            Some(Extended::LeaseLost) => return Err(Error::LeaseLost),
+            Some(Extended::Missing) | None => return Err(Error::NotFound("task")),
+        };
+        if tell
+            && !extension.cancel_requested
+            && let Some(record) = self.inner.store.peek(id).await?
+        {
+            self.inner.events.task(EventKind::Progress, &record);
+        }
+        Ok(extension)
+    }
+
+    /// Keeps the worker's registration and all its leases alive. A leaving worker is forgotten at once, and the leases
+    /// it still has are given back.
+    pub async fn heartbeat(&self, beat: Beat) -> Result<Pulse, Error> {
+        let now = self.now();
+        let Arrival { joined, ended } = self.inner.workers.beat(&beat, now).ok_or(Error::Busy)?;
+        if joined {
+            self.inner.events.worker(EventKind::WorkerJoined, &beat.worker, now.wall);
+        }
+        if ended {
+            self.inner.store.signals().leases.notify_one();
+        }
+        if beat.leaving {
+            let lost = beat.leases.into_iter().map(|(id, _)| id).collect();
+            return Ok(Pulse { lost, ..Pulse::default() });
+        }
+        let mut pulse = Pulse { paused: self.inner.workers.is_paused(&beat.worker), ..Pulse::default() };
+        if beat.leases.is_empty() {
+            return Ok(pulse);
+        }
+        let extensions = beat.leases.iter().map(|(id, token)| Extend {
+            id: id.clone(),
+            token: *token,
+            lease_ms: None,
+            progress: None,
+        });
+        let extended = self.inner.store.extend(extensions.collect()).await?;
+        for ((id, _), outcome) in beat.leases.into_iter().zip(extended) {
+            match outcome {
+                Extended::Until { .. } => pulse.extended.push(id),
+                Extended::CancelRequested => pulse.cancel.push(id),
+                Extended::LeaseLost | Extended::Missing => pulse.lost.push(id),
+            }
+        }
+        Ok(pulse)
+    }
+}

@@ -1,0 +1,197 @@
+//! Looking.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use windlass_core::limits::WAIT_MS_MAX;
+use windlass_core::{Name, StateName, Task, TaskId};
+use windlass_store::{Durability, Ledger, List, Page, QueueCounts};
+
+use crate::broker::Broker;
+use crate::error::Error;
+use crate::rates::PerSecond;
+use crate::workers::WorkerView;
+
+/// How often a waiter looks by itself: another broker on the same store may have finished the task.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Running tasks listed for one worker.
+const WORKER_TASKS_MAX: usize = 100;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueView {
+    pub counts: QueueCounts,
+    pub per_second: PerSecond,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stats {
+    /// By [`StateName::index`].
+    pub by_state: [u64; 8],
+    /// By [`windlass_core::Class::ALL`].
+    pub pending_by_class: [u64; 4],
+    pub queues: usize,
+    pub oldest_pending_at: Option<u64>,
+    pub ledger: Ledger,
+    pub per_second: PerSecond,
+    /// Of what was completed in the last minute.
+    pub mean_duration_ms: Option<f64>,
+    pub workers_active: usize,
+    pub uptime_ms: u64,
+}
+
+impl Stats {
+    pub fn count(&self, state: StateName) -> u64 {
+        self.by_state[state.index()]
+    }
+}
+
+/// Whether the broker gets its work done, not merely whether it answers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Health {
+    pub ok: bool,
+    /// Why not, or what is wrong though it goes on.
+    pub problem: Option<String>,
+    pub store: &'static str,
+    pub durability: Durability,
+    pub persistent: bool,
+    pub draining: bool,
+    pub oldest_pending_age_ms: Option<u64>,
+    /// Since the store last did something that was asked of it.
+    pub last_commit_age_ms: Option<u64>,
+    pub workers_active: usize,
+    pub uptime_ms: u64,
+    pub loops: Vec<LoopHealth>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoopHealth {
+    pub name: &'static str,
+    /// Wall clock of the last step that went well.
+    pub ok_at: Option<u64>,
+    /// Steps in a row that did not.
+    pub failures: u64,
+}
+
+impl Broker {
+    pub async fn get(&self, id: &TaskId) -> Result<Task, Error> {
+        self.inner.store.get(id).await?.ok_or(Error::NotFound("task"))
+    }
+
+    /// Answers when the task has ended or the wait is over, with the task as it is then.
+    pub async fn wait(&self, id: &TaskId, wait_ms: u64) -> Result<Task, Error> {
+        let until = Instant::now() + Duration::from_millis(wait_ms.min(WAIT_MS_MAX));
+        if self.ended(id).await? || wait_ms == 0 {
+            return self.get(id).await;
+        }
+        let watching = self.inner.watchers.watch(id).ok_or(Error::Busy)?;
+        loop {
+            let mut notified = std::pin::pin!(watching.ended.notified());
+            // Listen first, look second: an end in between is noticed.
+            notified.as_mut().enable();
+            if self.ended(id).await? || Instant::now() >= until {
+                return self.get(id).await;
+            }
+            tokio::select! {
+                () = notified => {}
+                () = tokio::time::sleep_until(until.min(Instant::now() + LOOK_AGAIN)) => {}
+                () = self.inner.stopping.cancelled() => return self.get(id).await,
+            }
+        }
+    }
+
+    async fn ended(&self, id: &TaskId) -> Result<bool, Error> {
+        let record = self.inner.store.peek(id).await?.ok_or(Error::NotFound("task"))?;
+        Ok(record.state.is_terminal())
+    }
+
+    pub async fn list(&self, list: List) -> Result<Page, Error> {
+        Ok(self.inner.store.list(list).await?)
+    }
+
+    /// In order of name.
+    pub async fn queues(&self) -> Result<Vec<QueueView>, Error> {
+        let counts = self.inner.store.queues(None).await?;
+        Ok(counts.into_iter().map(|counts| self.queue_view(counts)).collect())
+    }
+
+    pub async fn queue(&self, name: &Name) -> Result<QueueView, Error> {
+        let counts = self.inner.store.queues(Some(name)).await?.pop().ok_or(Error::NotFound("queue"))?;
+        Ok(self.queue_view(counts))
+    }
+
+    fn queue_view(&self, counts: QueueCounts) -> QueueView {
+        let per_second = self.inner.counters.per_second(&counts.name, self.now().mono);
+        QueueView { counts, per_second }
+    }
+
+    pub async fn stats(&self) -> Result<Stats, Error> {
+        let now = self.now();
+        let queues = self.inner.store.queues(None).await?;
+        let ledger = self.inner.store.ledger().await?;
+        let (per_second, mean_duration_ms) = self.inner.counters.total(now.mono);
+        let mut stats = Stats {
+            by_state: [0; 8],
+            pending_by_class: [0; 4],
+            queues: queues.len(),
+            oldest_pending_at: queues.iter().filter_map(|queue| queue.oldest_pending_at).min(),
+            ledger,
+            per_second,
+            mean_duration_ms,
+            workers_active: self.inner.workers.active(now),
+            uptime_ms: now.mono.saturating_sub(self.inner.started.mono),
+        };
+        for queue in &queues {
+            add(&mut stats.by_state, &queue.by_state);
+            add(&mut stats.pending_by_class, &queue.pending_by_class);
+        }
+        Ok(stats)
+    }
+
+    /// In order of name.
+    pub async fn workers(&self) -> Vec<WorkerView> {
+        self.inner.workers.views(self.now())
+    }
+
+    /// One worker with what it runs: as the store knows it, so it is true for workers without heartbeats too.
+    pub async fn worker(&self, id: &Name) -> Result<WorkerView, Error> {
+        let mut view = self.inner.workers.view(id, self.now()).ok_or(Error::NotFound("worker"))?;
+        let list = List {
+            states: vec![StateName::Running],
+            worker: Some(id.clone()),
+            limit: WORKER_TASKS_MAX,
+            ..List::default()
+        };
+        let page = self.inner.store.list(list).await?;
+        view.running = page.tasks.into_iter().map(|task| task.record.id).collect();
+        Ok(view)
+    }
+
+    pub async fn health(&self) -> Health {
+        let now = self.now();
+        let capabilities = self.inner.store.capabilities();
+        let queues = self.inner.store.queues(None).await;
+        let stopped = self.inner.failed.lock().clone();
+        let unreadable = queues.as_ref().err().map(ToString::to_string);
+        let fatal = stopped.or(unreadable);
+        let oldest = queues.unwrap_or_default().iter().filter_map(|queue| queue.oldest_pending_at).min();
+        Health {
+            ok: fatal.is_none(),
+            problem: fatal.or_else(|| self.inner.progressing.error()),
+            store: capabilities.name,
+            durability: capabilities.durability,
+            persistent: capabilities.persistent,
+            draining: self.is_draining(),
+            oldest_pending_age_ms: oldest.map(|at| now.wall.saturating_sub(at)),
+            last_commit_age_ms: self.inner.progressing.last_ok_at().map(|at| now.wall.saturating_sub(at)),
+            workers_active: self.inner.workers.active(now),
+            uptime_ms: now.mono.saturating_sub(self.inner.started.mono),
+            loops: self.inner.loops.health(),
+        }
+    }
+}
+
+fn add<const N: usize>(to: &mut [u64; N], from: &[u64; N]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to += from;
+    }
+}

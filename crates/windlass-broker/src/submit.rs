@@ -1,0 +1,132 @@
+//! Taking tasks in.
+
+use std::time::Instant;
+
+use rand::Rng;
+use windlass_core::limits::BATCH_TASKS_MAX;
+use windlass_core::{Body, Name, NewTask, Payload, Priority, Task, TaskId, retry};
+use windlass_store::{Insert, Inserted};
+
+use crate::broker::Broker;
+use crate::change::Happened;
+use crate::error::Error;
+
+/// A task as a client asks for it, every range already checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submit {
+    /// A UUID v7 is made when there is none.
+    pub id: Option<TaskId>,
+    pub queue: Name,
+    pub kind: Name,
+    pub payload: Payload,
+    pub priority: Priority,
+    pub start: Start,
+    pub expires_at: Option<u64>,
+    pub retry: retry::Policy,
+    pub max_retries: u32,
+    pub max_crashes: u32,
+    pub timeout_ms: u64,
+    pub retention_ms: u64,
+    pub metadata: Vec<(String, String)>,
+    /// Digest of the content; set exactly when the client chose the id.
+    pub fingerprint: Option<[u8; 16]>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    Now,
+    /// Wall clock.
+    At(u64),
+    AfterMs(u64),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submitted {
+    pub task: Task,
+    /// The same submit came before, and nothing was added.
+    pub existed: bool,
+}
+
+impl Broker {
+    pub async fn submit(&self, submit: Submit) -> Result<Submitted, Error> {
+        let mut outcomes = self.insert(vec![submit], false).await?;
+        outcomes.pop().unwrap_or(Err(Error::Aborted))
+    }
+
+    /// The i-th answer belongs to the i-th task. With `atomic`, one that cannot be added keeps out all others.
+    pub async fn submit_batch(
+        &self,
+        batch: Vec<Submit>,
+        atomic: bool,
+    ) -> Result<Vec<Result<Submitted, Error>>, Error> {
+        if batch.len() > BATCH_TASKS_MAX {
+            let message = format!("at most {BATCH_TASKS_MAX} at once");
+            return Err(Error::Invalid { field: "tasks", message });
+        }
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.insert(batch, atomic).await
+    }
+
+    async fn insert(&self, batch: Vec<Submit>, atomic: bool) -> Result<Vec<Result<Submitted, Error>>, Error> {
+        let now = self.now().wall;
+        let tasks: Vec<NewTask> = batch.into_iter().map(|submit| resolve(submit, now)).collect();
+        let bodies: Vec<Body> = tasks.iter().map(|task| task.body.clone()).collect();
+        let insert = Insert { tasks, atomic, max_depth: self.inner.settings.max_depth };
+        let began = Instant::now();
+        let inserted = self.progressed(self.inner.store.insert(insert).await)?;
+        self.inner.counters.committed(began.elapsed());
+        Ok(inserted.into_iter().zip(bodies).map(|(outcome, body)| self.answer(outcome, body)).collect())
+    }
+
+    fn answer(&self, outcome: Inserted, body: Body) -> Result<Submitted, Error> {
+        match outcome {
+            Inserted::New(record) => {
+                self.happened(Happened::Submitted, &record);
+                Ok(Submitted { task: Task { record, body }, existed: false })
+            }
+            Inserted::Same(task) => Ok(Submitted { task: *task, existed: true }),
+            Inserted::Clash => Err(Error::TaskExists),
+            Inserted::QueueFull => Err(Error::QueueFull),
+            Inserted::Aborted => Err(Error::Aborted),
+        }
+    }
+}
+
+fn resolve(submit: Submit, now: u64) -> NewTask {
+    let (id, fingerprint) = match submit.id {
+        Some(id) => (id, submit.fingerprint),
+        None => (new_id(now), None),
+    };
+    NewTask {
+        id,
+        queue: submit.queue,
+        kind: submit.kind,
+        priority: submit.priority,
+        created_at: now,
+        scheduled_at: match submit.start {
+            Start::Now => None,
+            Start::At(at) => Some(at),
+            Start::AfterMs(ms) => Some(now.saturating_add(ms)),
+        },
+        expires_at: submit.expires_at,
+        retention_ms: submit.retention_ms,
+        body: Body {
+            payload: submit.payload,
+            metadata: submit.metadata,
+            timeout_ms: submit.timeout_ms,
+            max_retries: submit.max_retries,
+            max_crashes: submit.max_crashes,
+            retry: submit.retry,
+            fingerprint,
+        },
+    }
+}
+
+/// A UUID v7 of the broker's own clock; the thread's generator saves a system call per task.
+fn new_id(now: u64) -> TaskId {
+    let uuid = uuid::Builder::from_unix_timestamp_millis(now, &rand::rng().random()).into_uuid();
+    let mut text = uuid::Uuid::encode_buffer();
+    TaskId::new(uuid.hyphenated().encode_lower(&mut text)).expect("a UUID is a valid id")
+}

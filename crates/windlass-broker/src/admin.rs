@@ -3,7 +3,7 @@
 //! Acts on many tasks walk the list page by page and commit each page: bounded in memory, and safe to abandon at any
 //! point, because every page is complete in itself. Tasks that arrive meanwhile are newer than the walk and left alone.
 
-use windlass_core::limits::{CONFLICT_TRIES_MAX, PAGE_ROWS_DEFAULT};
+use windlass_core::limits::{CONFLICT_TRIES_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use windlass_core::{Name, Record, Refusal, StateName, Task, TaskId, transition};
 use windlass_store::{Committed, List};
 
@@ -21,6 +21,9 @@ pub enum Selection {
     /// All that match; states and limit of the filter do not matter.
     Filter(List),
 }
+
+/// Payloads that a page of a walk should bring along at most.
+const PAGE_BYTES: usize = 1 << 20;
 
 type Decide = fn(&Record, u64) -> Decision;
 
@@ -105,6 +108,9 @@ impl Broker {
             }
             Selection::Filter(list) => {
                 let mut list = dead(list.clone());
+                if let Some(count) = self.counted_dead(&list).await? {
+                    return Ok(count);
+                }
                 loop {
                     let page = self.inner.store.list(list.clone()).await?;
                     count += page.tasks.len() as u64;
@@ -116,6 +122,18 @@ impl Broker {
             }
         }
         Ok(count)
+    }
+
+    /// The store keeps this number when nothing but the queue is asked for.
+    async fn counted_dead(&self, list: &List) -> Result<Option<u64>, Error> {
+        let List { states: _, queue, kind: None, worker: None, text: None, .. } = list else {
+            return Ok(None);
+        };
+        if list.created_after.or(list.created_before).or(list.before).is_some() {
+            return Ok(None);
+        }
+        let queues = self.inner.store.queues(queue.as_ref()).await?;
+        Ok(Some(queues.iter().map(|queue| queue.by_state[StateName::DeadLetter.index()]).sum()))
     }
 
     async fn change_dead(&self, which: Selection, decide: Decide) -> Result<u64, Error> {
@@ -136,7 +154,11 @@ impl Broker {
         let mut changed = 0;
         loop {
             let page = self.inner.store.list(list.clone()).await?;
+            let bytes: usize = page.tasks.iter().map(|task| task.body.payload.bytes().len()).sum();
             let records: Vec<Record> = page.tasks.into_iter().map(|task| task.record).collect();
+            // Pages bring the payloads along: large ones make small pages.
+            list.limit = if bytes < PAGE_BYTES { list.limit * 2 } else { list.limit / 2 };
+            list.limit = list.limit.clamp(1, PAGE_ROWS_MAX);
             changed += self.change_page(&list, &records, decide).await?;
             match page.next {
                 Some(_) => list.before = page.next,

@@ -115,11 +115,11 @@ impl Broker {
     /// it still has are given back.
     pub async fn heartbeat(&self, beat: Beat) -> Result<Pulse, Error> {
         let now = self.now();
-        let Arrival { joined, ended } = self.inner.workers.beat(&beat, now).ok_or(Error::Busy)?;
+        let Arrival { joined, look } = self.inner.workers.beat(&beat, now).ok_or(Error::Busy)?;
         if joined {
             self.inner.events.worker(EventKind::WorkerJoined, &beat.worker, now.wall);
         }
-        if ended {
+        if look {
             self.inner.store.signals().leases.notify_one();
         }
         if beat.leaving {

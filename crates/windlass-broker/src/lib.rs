@@ -31,6 +31,5 @@ pub use explain::{Explanation, Reason};
 pub use finish::{Beat, Extension, Failed, Pulse};
 pub use metrics::{BUCKETS_SECONDS, Histogram, MetricsSnapshot, TypeMetrics};
 pub use query::{Health, LoopHealth, QueueView, Stats};
-pub use rates::PerSecond;
 pub use submit::{Start, Submit, Submitted};
 pub use workers::WorkerView;

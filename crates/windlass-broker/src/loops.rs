@@ -40,6 +40,8 @@ pub(crate) static ALL: [Loop; 3] = [
 const SLEEP_MAX: Duration = Duration::from_secs(30);
 /// The sleep after a step that found work and could do none of it.
 const SLEEP_STUCK: Duration = Duration::from_millis(100);
+/// A step takes milliseconds; one that takes this long will not end, and the next may.
+const STEP_MAX: Duration = Duration::from_secs(60);
 /// The first and the longest sleep after a failed step.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
@@ -93,7 +95,8 @@ async fn drive(broker: Broker, this: &'static Loop) {
         let mut woken = std::pin::pin!((this.wakeup)(&broker).notified());
         // Listen before looking: what comes up during the step is not missed.
         woken.as_mut().enable();
-        let sleep = match (this.step)(&broker).await {
+        let step = tokio::time::timeout(STEP_MAX, (this.step)(&broker)).await;
+        let next = match step.unwrap_or(Err(Error::Busy)) {
             Ok(next) => {
                 failures = 0;
                 broker.inner.loops.ok(this.index, broker.now().wall);
@@ -110,13 +113,14 @@ async fn drive(broker: Broker, this: &'static Loop) {
                 Next::Now
             }
         };
-        match sleep {
+        match next {
             // A long catch-up shares the thread with everybody else.
             Next::Now if broker.inner.stopping.is_cancelled() => return,
             Next::Now => tokio::task::yield_now().await,
             Next::In(sleep) => tokio::select! {
                 () = broker.inner.stopping.cancelled() => return,
                 () = woken => {}
+                // sleep: until the deadline that the step named; a signal ends it early.
                 () = tokio::time::sleep(sleep) => {}
             },
         }
@@ -134,6 +138,7 @@ impl Broker {
     async fn pause(&self, length: Duration) -> bool {
         tokio::select! {
             () = self.inner.stopping.cancelled() => true,
+            // sleep: the backoff after a failed step; only the end of the broker cuts it short.
             () = tokio::time::sleep(length) => false,
         }
     }

@@ -9,7 +9,6 @@ use windlass_store::{Durability, Ledger, List, Page, QueueCounts};
 
 use crate::broker::Broker;
 use crate::error::Error;
-use crate::rates::PerSecond;
 use crate::workers::WorkerView;
 
 /// How often a waiter looks by itself: another broker on the same store may have finished the task.
@@ -20,7 +19,10 @@ const WORKER_TASKS_MAX: usize = 100;
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueView {
     pub counts: QueueCounts,
-    pub per_second: PerSecond,
+    /// Over the last minute, as the other rates.
+    pub submitted_per_second: f64,
+    pub completed_per_second: f64,
+    pub failed_per_second: f64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +34,9 @@ pub struct Stats {
     pub queues: usize,
     pub oldest_pending_at: Option<u64>,
     pub ledger: Ledger,
-    pub per_second: PerSecond,
+    pub submitted_per_second: f64,
+    pub completed_per_second: f64,
+    pub failed_per_second: f64,
     /// Of what was completed in the last minute.
     pub mean_duration_ms: Option<f64>,
     pub workers_active: usize,
@@ -120,22 +124,29 @@ impl Broker {
     }
 
     fn queue_view(&self, counts: QueueCounts) -> QueueView {
-        let per_second = self.inner.counters.per_second(&counts.name, self.now().mono);
-        QueueView { counts, per_second }
+        let rates = self.inner.counters.per_second(&counts.name, self.now().mono);
+        QueueView {
+            counts,
+            submitted_per_second: rates.submitted,
+            completed_per_second: rates.completed,
+            failed_per_second: rates.failed,
+        }
     }
 
     pub async fn stats(&self) -> Result<Stats, Error> {
         let now = self.now();
         let queues = self.inner.store.queues(None).await?;
         let ledger = self.inner.store.ledger().await?;
-        let (per_second, mean_duration_ms) = self.inner.counters.total(now.mono);
+        let (rates, mean_duration_ms) = self.inner.counters.total(now.mono);
         let mut stats = Stats {
             by_state: [0; 8],
             pending_by_class: [0; 4],
             queues: queues.len(),
             oldest_pending_at: queues.iter().filter_map(|queue| queue.oldest_pending_at).min(),
             ledger,
-            per_second,
+            submitted_per_second: rates.submitted,
+            completed_per_second: rates.completed,
+            failed_per_second: rates.failed,
             mean_duration_ms,
             workers_active: self.inner.workers.active(now),
             uptime_ms: now.mono.saturating_sub(self.inner.started.mono),

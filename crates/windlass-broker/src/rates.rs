@@ -5,10 +5,10 @@ const WINDOW: usize = 60;
 
 /// Events per second over the last minute.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct PerSecond {
-    pub submitted: f64,
-    pub completed: f64,
-    pub failed: f64,
+pub(crate) struct PerSecond {
+    pub(crate) submitted: f64,
+    pub(crate) completed: f64,
+    pub(crate) failed: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -83,8 +83,8 @@ struct Life {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub(crate) joined: bool,
-    /// Leases may have to go back: the reaper should look.
-    pub(crate) ended: bool,
+    /// A life began or ended: the reaper should look, for what it has to do or by when.
+    pub(crate) look: bool,
 }
 
 impl Registry {
@@ -124,17 +124,15 @@ impl Registry {
         }
         let worker = state.by_name.entry(beat.worker.clone()).or_insert_with(|| Worker::new(now));
         let returned = worker.gone.take();
-        let ended = returned.is_some();
-        worker.orphaned |= ended;
+        worker.orphaned |= returned.is_some();
         worker.seen = now;
         worker.queues.clone_from(&beat.queues);
         worker.types.clone_from(&beat.types);
-        let crowded = worker.lives_on(beat, now);
-        if crowded || ended {
+        let born = worker.lives_on(beat, now);
+        if born {
             state.judge_at = 0;
         }
-        state.judge_at = state.judge_at.min(now.mono + self.dead_after_ms / 2);
-        Some(Arrival { joined: !known || returned.is_some_and(|gone| gone.told), ended: crowded || ended })
+        Some(Arrival { joined: !known || returned.is_some_and(|gone| gone.told), look: born })
     }
 
     pub(crate) fn is_paused(&self, name: &Name) -> bool {
@@ -156,7 +154,7 @@ impl Registry {
 impl Workers {
     fn leaves(&mut self, beat: &Beat, now: Now) -> Arrival {
         let Some(worker) = self.by_name.get_mut(&beat.worker) else {
-            return Arrival { joined: false, ended: false };
+            return Arrival { joined: false, look: false };
         };
         worker.lives.retain(|life| life.incarnation != beat.incarnation);
         if worker.lives.is_empty() {
@@ -165,7 +163,7 @@ impl Workers {
             worker.orphaned = true;
         }
         self.judge_at = 0;
-        Arrival { joined: false, ended: true }
+        Arrival { joined: false, look: true }
     }
 }
 
@@ -193,7 +191,7 @@ impl Worker {
         }
     }
 
-    /// Keeps the life of this beat; true if an older life had to make room.
+    /// Keeps the life of this beat; true if it is a new one.
     fn lives_on(&mut self, beat: &Beat, now: Now) -> bool {
         let youngest = self.lives.last().map(|life| life.incarnation);
         if let Some(life) = self.lives.iter_mut().find(|life| life.incarnation == beat.incarnation) {
@@ -206,12 +204,11 @@ impl Worker {
         let mut life = Life::born(beat.incarnation, now);
         life.update(beat, now);
         self.lives.push(life);
-        let crowded = self.lives.len() > LIVES_MAX;
-        if crowded {
+        if self.lives.len() > LIVES_MAX {
             self.lives.remove(0);
             self.orphaned = true;
         }
-        crowded
+        true
     }
 }
 

@@ -1,6 +1,10 @@
 //! Where tasks live: the [`Store`] trait, its backends, and the suite that every backend must pass.
 
 pub mod clock;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
+pub mod embedded;
+pub mod faults;
 pub mod log;
 pub mod memory;
 pub mod store;
@@ -8,6 +12,6 @@ pub mod waiting;
 
 pub use clock::{Clock, SystemClock};
 pub use store::{
-    Capabilities, Claim, Committed, Due, Durability, Error, Expire, Extend, Extended, Insert, Inserted, Ledger, List,
-    Page, QueueCounts, Signals, Store,
+    Capabilities, Claim, Committed, Due, Durability, Error, Expire, Extend, Extended, Insert, Inserted,
+    Ledger, List, Page, QueueCounts, Signals, Store,
 };

@@ -21,7 +21,9 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 use windlass_core::choice::{Mode, Queue};
-use windlass_core::{CancelReason, Change, Name, NewTask, Progress, Record, StateName, Task, TaskId, Token, Transition};
+use windlass_core::{
+    CancelReason, Change, Name, NewTask, Progress, Record, StateName, Task, TaskId, Token, Transition,
+};
 
 #[async_trait]
 pub trait Store: Debug + Send + Sync + 'static {
@@ -109,6 +111,7 @@ pub struct Insert {
     pub max_depth: Option<u64>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "the usual answer is the large one")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Inserted {
     New(Record),
@@ -207,7 +210,9 @@ impl List {
             && self.before.is_none_or(|seq| record.seq < seq)
             && self.text.as_ref().is_none_or(|text| {
                 let within = |field: &str| field.contains(text.as_str());
-                within(record.id.as_str()) || within(record.kind.as_str()) || record.error.as_deref().is_some_and(within)
+                within(record.id.as_str())
+                    || within(record.kind.as_str())
+                    || record.error.as_deref().is_some_and(within)
             })
     }
 }
@@ -270,7 +275,10 @@ impl Ledger {
             Change::Cancelled { reason: CancelReason::Asked, .. } => self.cancelled += 1,
             Change::Cancelled { reason: CancelReason::Expired, .. } => self.expired += 1,
             Change::Removed { .. } => self.removed += 1,
-            Change::Claimed { .. } | Change::Released { .. } | Change::Promoted { .. } | Change::Requeued { .. } => {}
+            Change::Claimed { .. }
+            | Change::Released { .. }
+            | Change::Promoted { .. }
+            | Change::Requeued { .. } => {}
         }
     }
 }

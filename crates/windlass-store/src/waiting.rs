@@ -112,6 +112,11 @@ impl<T> Waiting<T> {
     pub fn is_empty(&self) -> bool {
         self.waiters.is_empty()
     }
+
+    /// Whether the next one would be refused.
+    pub fn is_full(&self) -> bool {
+        self.waiters.len() >= self.limit
+    }
 }
 
 impl Line {

@@ -1,0 +1,241 @@
+//! The default store: one directory, durable, with no other server.
+//!
+//! Every change is a command in a log (`crate::log`); when it is synced, it is applied to the state in memory
+//! (`machine`), which keeps what a queue needs at speed: counters, leases, the front of every order. A checkpoint now
+//! and then moves what changed into tables on disk (`checkpoint`, `tables`), and the log before it is used again. Opening is:
+//! read the tables, replay the rest of the log. Memory does not grow with the backlog.
+//!
+//! Files: `LOCK` (held while open), `FORMAT` (the version of everything here), `log/` (segments), `index.redb` (tables).
+//! An error of the disk or an inconsistency ends the store (`Store::failed`): nothing is acknowledged after it.
+
+mod checkpoint;
+mod claims;
+mod codec;
+mod command;
+mod dirty;
+mod engine;
+mod inbox;
+mod index;
+mod leases;
+mod machine;
+mod names;
+mod open;
+mod space;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use windlass_core::{Name, Record, Task, TaskId, Transition};
+
+pub use open::Options;
+
+use claims::{Presence, Request};
+use command::{Command, Submitted};
+use engine::Shared;
+use inbox::{Op, Reply};
+use machine::Machine;
+use open::Threads;
+
+use crate::store::{
+    Capabilities, Claim, Committed, Due, Durability, Error, Expire, Extend, Extended, Insert, Inserted,
+    Ledger, List, Page, QueueCounts, Signals, Store,
+};
+
+#[derive(Debug)]
+pub struct EmbeddedStore {
+    shared: Arc<Shared>,
+    durability: Durability,
+    /// Until it is closed.
+    threads: Mutex<Option<Threads>>,
+}
+
+/// How the log has been doing since the store was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Syncs, each for everything that waited.
+    pub groups: u64,
+    pub entries: u64,
+    pub bytes: u64,
+    /// The longest that a group took to become durable since the last look, in microseconds.
+    pub slowest_us: u64,
+}
+
+impl EmbeddedStore {
+    pub fn activity(&self) -> Activity {
+        let gauges = &self.shared.gauges;
+        Activity {
+            groups: gauges.groups.load(Ordering::Relaxed),
+            entries: gauges.entries.load(Ordering::Relaxed),
+            bytes: gauges.bytes.load(Ordering::Relaxed),
+            slowest_us: gauges.slowest_us.swap(0, Ordering::Relaxed),
+        }
+    }
+
+    /// A read of the state, unless the store has ended.
+    fn with<T>(&self, read: impl FnOnce(&mut Machine) -> Result<T, Error>) -> Result<T, Error> {
+        if let Some(error) = self.shared.inbox.closed() {
+            return Err(error);
+        }
+        let answer = read(&mut self.shared.machine.lock());
+        if let Err(error @ (Error::Damaged(_) | Error::Io { .. })) = &answer {
+            self.shared.fail(error.to_string());
+        }
+        answer
+    }
+
+    async fn send<T>(
+        &self,
+        command: Command,
+        reply: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Reply,
+    ) -> Result<T, Error> {
+        let (sender, receiver) = oneshot::channel();
+        let entry = command.encode();
+        let op = Op { command, entry, reply: reply(sender) };
+        self.shared.inbox.push(op).map_err(|(_, error)| error)?;
+        receiver.await.unwrap_or_else(|_| Err(self.gone()))
+    }
+
+    /// Why there was no answer.
+    fn gone(&self) -> Error {
+        self.shared.failed().unwrap_or(Error::Closed)
+    }
+}
+
+#[async_trait]
+impl Store for EmbeddedStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { name: "embedded", durability: self.durability, persistent: true }
+    }
+
+    async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {
+        if self.shared.space.is_short() {
+            return Err(Error::NoSpace);
+        }
+        let submitted =
+            |task: windlass_core::NewTask| Submitted { body: codec::encode_body(&task.body), task };
+        let command = Command::Insert {
+            tasks: insert.tasks.into_iter().map(submitted).collect(),
+            atomic: insert.atomic,
+            max_depth: insert.max_depth,
+        };
+        self.send(command, Reply::Inserted).await
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Vec<Task>, Error> {
+        let (sender, mut receiver) = oneshot::channel();
+        let (request, call) = Request::new(sender);
+        let wait = Duration::from_millis(claim.wait_ms);
+        let presence = Presence { shared: Arc::clone(&self.shared), call };
+        self.with(|machine| {
+            if machine.has_work(&claim) {
+                self.shared.serve(claim, request);
+            } else {
+                self.shared.wait(claim, request);
+            }
+            Ok(())
+        })?;
+        let answer = tokio::select! {
+            answer = &mut receiver => answer,
+            () = tokio::time::sleep(wait), if !wait.is_zero() => {
+                if self.shared.leave(&presence.call) {
+                    return Ok(Vec::new());
+                }
+                receiver.await
+            }
+        };
+        Ok(answer.unwrap_or_else(|_| Err(self.gone()))?.take())
+    }
+
+    async fn commit(&self, transitions: Vec<Transition>) -> Result<Vec<Committed>, Error> {
+        self.send(Command::Commit { transitions }, Reply::Committed).await
+    }
+
+    async fn extend(&self, extensions: Vec<Extend>) -> Result<Vec<Extended>, Error> {
+        self.with(|machine| extensions.iter().map(|input| machine.extend(input)).collect())
+    }
+
+    async fn due(&self, limit: usize) -> Result<Due, Error> {
+        self.with(|machine| machine.due(limit))
+    }
+
+    async fn prunable(&self, limit: usize) -> Result<Due, Error> {
+        self.with(|machine| machine.prunable(limit))
+    }
+
+    async fn expired(&self, expire: Expire) -> Result<Due, Error> {
+        self.with(|machine| machine.expired(&expire))
+    }
+
+    async fn get(&self, id: &TaskId) -> Result<Option<Task>, Error> {
+        self.with(|machine| machine.get(id))
+    }
+
+    async fn peek(&self, id: &TaskId) -> Result<Option<Record>, Error> {
+        self.with(|machine| machine.peek(id))
+    }
+
+    async fn list(&self, list: List) -> Result<Page, Error> {
+        let (listing, lanes) = self.with(|machine| Ok((machine.begin_list(list), machine.lane_table())))?;
+        let (stored, listing) = tokio::task::spawn_blocking(move || (listing.read(&lanes), listing))
+            .await
+            .map_err(|error| Error::Failed(error.to_string()))?;
+        let (tasks, next) = self.with(|machine| machine.end_list(listing, stored?))?;
+        Ok(Page { tasks, next })
+    }
+
+    async fn position(&self, record: &Record) -> Result<Option<u64>, Error> {
+        self.with(|machine| Ok(machine.position(record)))
+    }
+
+    async fn queues(&self, name: Option<&Name>) -> Result<Vec<QueueCounts>, Error> {
+        self.with(|machine| machine.queues(name))
+    }
+
+    async fn ledger(&self) -> Result<Ledger, Error> {
+        self.with(|machine| Ok(machine.ledger()))
+    }
+
+    async fn set_paused(&self, queue: &Name, paused: bool) -> Result<(), Error> {
+        self.send(Command::Pause { queue: queue.clone(), paused }, Reply::Paused).await
+    }
+
+    fn signals(&self) -> &Signals {
+        &self.shared.signals
+    }
+
+    async fn failed(&self) -> String {
+        let mut failure = self.shared.failure.subscribe();
+        let message =
+            failure.wait_for(Option::is_some).await.map(|message| message.clone().unwrap_or_default());
+        match message {
+            Ok(message) => message,
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        self.shared.inbox.close(Error::Closed);
+        self.shared.dismiss(&Error::Closed);
+        let threads = self.threads.lock().take();
+        if let Some(threads) = threads {
+            let joined = tokio::task::spawn_blocking(move || threads.join()).await;
+            joined.map_err(|error| Error::Failed(error.to_string()))?;
+        }
+        self.shared.failed().map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for EmbeddedStore {
+    /// The threads end by themselves; whoever needs the directory at once calls `close`.
+    fn drop(&mut self) {
+        self.shared.inbox.close(Error::Closed);
+        self.shared.dismiss(&Error::Closed);
+    }
+}

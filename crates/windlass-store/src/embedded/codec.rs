@@ -1,0 +1,525 @@
+//! What is written to disk, as protobuf messages: fields can be added later without a new format version.
+//!
+//! The same messages serve the log and the tables. A body is encoded once, at submit, and its bytes are used as they
+//! are in the log, in memory and in the table. Decoding never guesses: an unknown state or a name that is not valid is
+//! an error, because it means damage or a newer writer.
+
+use bytes::Bytes;
+use prost::Message;
+use windlass_core::{
+    Attempt, Body, CancelReason, Change, Lease, Name, NewTask, Outcome, Payload, Priority, Record, State,
+    TaskId, Token, Transition, retry,
+};
+
+/// Bytes that cannot be what was written.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Undecodable(String);
+
+impl Undecodable {
+    pub(super) fn unknown_command() -> Self {
+        wrong("unknown command")
+    }
+}
+
+type Result<T> = std::result::Result<T, Undecodable>;
+
+fn wrong(what: &str) -> Undecodable {
+    Undecodable(what.to_owned())
+}
+
+impl From<prost::DecodeError> for Undecodable {
+    fn from(error: prost::DecodeError) -> Self {
+        Undecodable(error.to_string())
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct BodyMessage {
+    #[prost(bytes = "bytes", tag = "1")]
+    payload: Bytes,
+    #[prost(bool, tag = "2")]
+    binary: bool,
+    #[prost(message, repeated, tag = "3")]
+    metadata: Vec<PairMessage>,
+    #[prost(uint64, tag = "4")]
+    timeout_ms: u64,
+    #[prost(uint32, tag = "5")]
+    max_retries: u32,
+    #[prost(uint32, tag = "6")]
+    max_crashes: u32,
+    /// Absent for the default policy.
+    #[prost(message, optional, tag = "7")]
+    retry: Option<PolicyMessage>,
+    #[prost(bytes = "vec", tag = "8")]
+    fingerprint: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PairMessage {
+    #[prost(string, tag = "1")]
+    key: String,
+    #[prost(string, tag = "2")]
+    value: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PolicyMessage {
+    #[prost(uint32, tag = "1")]
+    kind: u32,
+    #[prost(uint64, tag = "2")]
+    initial_ms: u64,
+    #[prost(double, tag = "3")]
+    factor: f64,
+    #[prost(uint64, tag = "4")]
+    max_ms: u64,
+    #[prost(double, tag = "5")]
+    jitter: f64,
+}
+
+pub(super) fn encode_body(body: &Body) -> Bytes {
+    let retry = (body.retry != retry::Policy::default()).then(|| PolicyMessage {
+        kind: body.retry.kind as u32,
+        initial_ms: body.retry.initial_ms,
+        factor: body.retry.factor,
+        max_ms: body.retry.max_ms,
+        jitter: body.retry.jitter,
+    });
+    let pair = |(key, value): &(String, String)| PairMessage { key: key.clone(), value: value.clone() };
+    let message = BodyMessage {
+        payload: body.payload.bytes().clone(),
+        binary: matches!(body.payload, Payload::Binary(_)),
+        metadata: body.metadata.iter().map(pair).collect(),
+        timeout_ms: body.timeout_ms,
+        max_retries: body.max_retries,
+        max_crashes: body.max_crashes,
+        retry,
+        fingerprint: body.fingerprint.map(|digest| digest.to_vec()).unwrap_or_default(),
+    };
+    message.encode_to_vec().into()
+}
+
+pub(super) fn decode_body(bytes: Bytes) -> Result<Body> {
+    let message = BodyMessage::decode(bytes)?;
+    let retry = match message.retry {
+        None => retry::Policy::default(),
+        Some(policy) => retry::Policy {
+            kind: *retry::Kind::ALL
+                .iter()
+                .find(|kind| **kind as u32 == policy.kind)
+                .ok_or_else(|| wrong("unknown retry policy"))?,
+            initial_ms: policy.initial_ms,
+            factor: policy.factor,
+            max_ms: policy.max_ms,
+            jitter: policy.jitter,
+        },
+    };
+    let fingerprint = match message.fingerprint.len() {
+        0 => None,
+        _ => Some(
+            message.fingerprint.as_slice().try_into().map_err(|_| wrong("fingerprint of a wrong length"))?,
+        ),
+    };
+    Ok(Body {
+        payload: if message.binary {
+            Payload::Binary(message.payload)
+        } else {
+            Payload::Json(message.payload)
+        },
+        metadata: message.metadata.into_iter().map(|pair| (pair.key, pair.value)).collect(),
+        timeout_ms: message.timeout_ms,
+        max_retries: message.max_retries,
+        max_crashes: message.max_crashes,
+        retry,
+        fingerprint,
+    })
+}
+
+/// A submitted task as the log carries it: the head for the index, the body as encoded bytes.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct NewTaskMessage {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(string, tag = "2")]
+    queue: String,
+    #[prost(string, tag = "3")]
+    kind: String,
+    #[prost(uint32, tag = "4")]
+    priority: u32,
+    #[prost(uint64, tag = "5")]
+    created_at: u64,
+    #[prost(uint64, optional, tag = "6")]
+    scheduled_at: Option<u64>,
+    #[prost(uint64, optional, tag = "7")]
+    expires_at: Option<u64>,
+    #[prost(uint64, tag = "8")]
+    retention_ms: u64,
+    #[prost(bytes = "bytes", tag = "9")]
+    body: Bytes,
+}
+
+impl NewTaskMessage {
+    pub(super) fn new(task: &NewTask, body: Bytes) -> Self {
+        Self {
+            id: task.id.as_str().to_owned(),
+            queue: task.queue.as_str().to_owned(),
+            kind: task.kind.as_str().to_owned(),
+            priority: u32::from(task.priority.0),
+            created_at: task.created_at,
+            scheduled_at: task.scheduled_at,
+            expires_at: task.expires_at,
+            retention_ms: task.retention_ms,
+            body,
+        }
+    }
+
+    pub(super) fn into_parts(self) -> Result<(NewTask, Bytes)> {
+        let body = decode_body(self.body.clone())?;
+        let task = NewTask {
+            id: id(&self.id)?,
+            queue: name(&self.queue)?,
+            kind: name(&self.kind)?,
+            priority: priority(self.priority)?,
+            created_at: self.created_at,
+            scheduled_at: self.scheduled_at,
+            expires_at: self.expires_at,
+            retention_ms: self.retention_ms,
+            body,
+        };
+        Ok((task, self.body))
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct RecordMessage {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(uint32, tag = "2")]
+    lane: u32,
+    #[prost(uint64, tag = "3")]
+    revision: u64,
+    #[prost(uint64, tag = "4")]
+    order: u64,
+    #[prost(uint32, tag = "5")]
+    priority: u32,
+    #[prost(message, optional, tag = "6")]
+    state: Option<StateMessage>,
+    #[prost(uint32, tag = "7")]
+    attempts: u32,
+    #[prost(uint32, tag = "8")]
+    crashes: u32,
+    #[prost(message, optional, tag = "9")]
+    ended: Option<TokenMessage>,
+    #[prost(uint64, tag = "10")]
+    created_at: u64,
+    #[prost(uint64, tag = "11")]
+    updated_at: u64,
+    #[prost(uint64, optional, tag = "12")]
+    started_at: Option<u64>,
+    #[prost(uint64, optional, tag = "13")]
+    scheduled_at: Option<u64>,
+    #[prost(uint64, optional, tag = "14")]
+    expires_at: Option<u64>,
+    #[prost(uint64, tag = "15")]
+    retention_ms: u64,
+    #[prost(string, optional, tag = "16")]
+    error: Option<String>,
+    #[prost(message, optional, tag = "17")]
+    result: Option<PayloadMessage>,
+    #[prost(message, repeated, tag = "18")]
+    history: Vec<AttemptMessage>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct StateMessage {
+    /// [`windlass_core::StateName::index`] + 1, so that a missing field is not a state.
+    #[prost(uint32, tag = "1")]
+    name: u32,
+    #[prost(uint64, tag = "2")]
+    at: u64,
+    #[prost(message, optional, tag = "3")]
+    token: Option<TokenMessage>,
+    #[prost(string, tag = "4")]
+    worker: String,
+    #[prost(uint64, tag = "5")]
+    lease_ms: u64,
+    #[prost(bool, tag = "6")]
+    expired: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct TokenMessage {
+    #[prost(uint64, tag = "1")]
+    number: u64,
+    #[prost(fixed64, tag = "2")]
+    secret: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PayloadMessage {
+    #[prost(bytes = "bytes", tag = "1")]
+    bytes: Bytes,
+    #[prost(bool, tag = "2")]
+    binary: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct AttemptMessage {
+    #[prost(uint32, tag = "1")]
+    number: u32,
+    #[prost(string, tag = "2")]
+    worker: String,
+    #[prost(uint64, tag = "3")]
+    started_at: u64,
+    #[prost(uint64, tag = "4")]
+    ended_at: u64,
+    #[prost(uint32, tag = "5")]
+    outcome: u32,
+    #[prost(string, optional, tag = "6")]
+    error: Option<String>,
+}
+
+/// Queue and type are kept as the number of their lane.
+pub(super) fn encode_record(record: &Record, lane: u32) -> Vec<u8> {
+    let attempt = |attempt: &Attempt| AttemptMessage {
+        number: attempt.number,
+        worker: attempt.worker.as_str().to_owned(),
+        started_at: attempt.started_at,
+        ended_at: attempt.ended_at,
+        outcome: attempt.outcome as u32,
+        error: attempt.error.as_deref().map(str::to_owned),
+    };
+    let message = RecordMessage {
+        id: record.id.as_str().to_owned(),
+        lane,
+        revision: record.revision,
+        order: record.order,
+        priority: u32::from(record.priority.0),
+        state: Some(state_message(&record.state)),
+        attempts: record.attempts,
+        crashes: record.crashes,
+        ended: record.ended.map(Into::into),
+        created_at: record.created_at,
+        updated_at: record.updated_at,
+        started_at: record.started_at,
+        scheduled_at: record.scheduled_at,
+        expires_at: record.expires_at,
+        retention_ms: record.retention_ms,
+        error: record.error.as_deref().map(str::to_owned),
+        result: record.result.as_ref().map(Into::into),
+        history: record.history.iter().map(attempt).collect(),
+    };
+    message.encode_to_vec()
+}
+
+/// `names` gives queue and type of a lane.
+pub(super) fn decode_record(
+    seq: u64,
+    bytes: Bytes,
+    names: impl FnOnce(u32) -> Option<(Name, Name)>,
+) -> Result<Record> {
+    let message = RecordMessage::decode(bytes)?;
+    let (queue, kind) = names(message.lane).ok_or_else(|| wrong("a lane that does not exist"))?;
+    let attempt = |attempt: AttemptMessage| -> Result<Attempt> {
+        let outcome = Outcome::ALL.into_iter().find(|outcome| *outcome as u32 == attempt.outcome);
+        Ok(Attempt {
+            number: attempt.number,
+            worker: name(&attempt.worker)?,
+            started_at: attempt.started_at,
+            ended_at: attempt.ended_at,
+            outcome: outcome.ok_or_else(|| wrong("unknown outcome"))?,
+            error: attempt.error.map(String::into_boxed_str),
+        })
+    };
+    Ok(Record {
+        id: id(&message.id)?,
+        queue,
+        kind,
+        seq,
+        revision: message.revision,
+        order: message.order,
+        priority: priority(message.priority)?,
+        state: state(message.state.ok_or_else(|| wrong("a record without a state"))?)?,
+        attempts: message.attempts,
+        crashes: message.crashes,
+        ended: message.ended.map(Into::into),
+        created_at: message.created_at,
+        updated_at: message.updated_at,
+        started_at: message.started_at,
+        scheduled_at: message.scheduled_at,
+        expires_at: message.expires_at,
+        retention_ms: message.retention_ms,
+        error: message.error.map(String::into_boxed_str),
+        result: message.result.map(Into::into),
+        history: message.history.into_iter().map(attempt).collect::<Result<_>>()?,
+        progress: None,
+    })
+}
+
+fn state_message(state: &State) -> StateMessage {
+    let mut message = StateMessage { name: state.name().index() as u32 + 1, ..Default::default() };
+    match state {
+        State::Blocked | State::Pending => {}
+        State::Scheduled { at }
+        | State::Retrying { at }
+        | State::Completed { at }
+        | State::DeadLetter { at } => {
+            message.at = *at;
+        }
+        State::Cancelled { at, reason } => {
+            message.at = *at;
+            message.expired = *reason == CancelReason::Expired;
+        }
+        State::Running(lease) => {
+            message.at = lease.started_at;
+            message.token = Some(lease.token.into());
+            message.worker = lease.worker.as_str().to_owned();
+            message.lease_ms = lease.lease_ms;
+        }
+    }
+    message
+}
+
+fn state(message: StateMessage) -> Result<State> {
+    let at = message.at;
+    Ok(match message.name {
+        1 => State::Scheduled { at },
+        2 => State::Blocked,
+        3 => State::Pending,
+        4 => State::Running(Lease {
+            token: message.token.ok_or_else(|| wrong("a running task without a lease"))?.into(),
+            worker: name(&message.worker)?,
+            lease_ms: message.lease_ms,
+            started_at: at,
+            expires_at: at.saturating_add(message.lease_ms),
+        }),
+        5 => State::Retrying { at },
+        6 => State::Completed { at },
+        7 => State::DeadLetter { at },
+        8 => State::Cancelled {
+            at,
+            reason: if message.expired { CancelReason::Expired } else { CancelReason::Asked },
+        },
+        _ => return Err(wrong("unknown state")),
+    })
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct TransitionMessage {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(uint64, tag = "2")]
+    seq: u64,
+    #[prost(uint64, tag = "3")]
+    revision: u64,
+    /// Which change, see [`TransitionMessage::new`].
+    #[prost(uint32, tag = "4")]
+    change: u32,
+    #[prost(uint64, tag = "5")]
+    at: u64,
+    #[prost(uint64, optional, tag = "6")]
+    next_at: Option<u64>,
+    #[prost(string, tag = "7")]
+    error: String,
+    #[prost(bool, tag = "8")]
+    flag: bool,
+    #[prost(message, optional, tag = "9")]
+    result: Option<PayloadMessage>,
+}
+
+impl TransitionMessage {
+    /// `None` for a claim: those are written as the command that made them.
+    pub(super) fn new(transition: &Transition) -> Option<Self> {
+        let mut message = Self {
+            id: transition.id.as_str().to_owned(),
+            seq: transition.seq,
+            revision: transition.revision,
+            at: transition.change.at(),
+            ..Default::default()
+        };
+        message.change = match &transition.change {
+            Change::Claimed { .. } => return None,
+            Change::Completed { result, .. } => {
+                message.result = result.as_ref().map(Into::into);
+                1
+            }
+            Change::Failed { error, retry_at, .. } => {
+                message.error = error.to_string();
+                message.next_at = *retry_at;
+                2
+            }
+            Change::LeaseLost { error, dead, .. } => {
+                message.error = error.to_string();
+                message.flag = *dead;
+                3
+            }
+            Change::Released { until, .. } => {
+                message.next_at = *until;
+                4
+            }
+            Change::Cancelled { reason, .. } => {
+                message.flag = *reason == CancelReason::Expired;
+                5
+            }
+            Change::Promoted { .. } => 6,
+            Change::Requeued { .. } => 7,
+            Change::Removed { .. } => 8,
+        };
+        Some(message)
+    }
+
+    pub(super) fn into_transition(self) -> Result<Transition> {
+        let at = self.at;
+        let change = match self.change {
+            1 => Change::Completed { at, result: self.result.map(Into::into) },
+            2 => Change::Failed { at, error: self.error.into_boxed_str(), retry_at: self.next_at },
+            3 => Change::LeaseLost { at, error: self.error.into_boxed_str(), dead: self.flag },
+            4 => Change::Released { at, until: self.next_at },
+            5 => {
+                let reason = if self.flag { CancelReason::Expired } else { CancelReason::Asked };
+                Change::Cancelled { at, reason }
+            }
+            6 => Change::Promoted { at },
+            7 => Change::Requeued { at },
+            8 => Change::Removed { at },
+            _ => return Err(wrong("unknown change")),
+        };
+        Ok(Transition { id: id(&self.id)?, seq: self.seq, revision: self.revision, change })
+    }
+}
+
+impl From<Token> for TokenMessage {
+    fn from(token: Token) -> Self {
+        Self { number: token.number, secret: token.secret }
+    }
+}
+
+impl From<TokenMessage> for Token {
+    fn from(message: TokenMessage) -> Self {
+        Self { number: message.number, secret: message.secret }
+    }
+}
+
+impl From<&Payload> for PayloadMessage {
+    fn from(payload: &Payload) -> Self {
+        Self { bytes: payload.bytes().clone(), binary: matches!(payload, Payload::Binary(_)) }
+    }
+}
+
+impl From<PayloadMessage> for Payload {
+    fn from(message: PayloadMessage) -> Self {
+        if message.binary { Payload::Binary(message.bytes) } else { Payload::Json(message.bytes) }
+    }
+}
+
+pub(super) fn name(text: &str) -> Result<Name> {
+    Name::new(text).map_err(|error| Undecodable(format!("a name that {error}")))
+}
+
+fn id(text: &str) -> Result<TaskId> {
+    TaskId::new(text).map_err(|error| Undecodable(format!("an id that {error}")))
+}
+
+fn priority(number: u32) -> Result<Priority> {
+    u8::try_from(number).map(Priority).map_err(|_| wrong("a priority above 255"))
+}

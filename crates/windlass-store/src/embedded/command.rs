@@ -1,0 +1,168 @@
+//! The entries of the log. A command carries every number it needs (now, seeds), so that applying it again after a
+//! restart, or on another machine, gives the same state.
+
+use bytes::Bytes;
+use prost::Message;
+use windlass_core::choice::{Mode, Queue};
+use windlass_core::{Name, NewTask, Transition};
+
+use super::codec::{self, NewTaskMessage, TransitionMessage, Undecodable};
+use crate::store::Claim;
+
+#[derive(Debug)]
+pub(super) enum Command {
+    Insert { tasks: Vec<Submitted>, atomic: bool, max_depth: Option<u64> },
+    Claim { claim: Claim, now: u64 },
+    Commit { transitions: Vec<Transition> },
+    Pause { queue: Name, paused: bool },
+}
+
+/// A new task with its body in the form in which it is kept.
+#[derive(Debug)]
+pub(super) struct Submitted {
+    pub(super) task: NewTask,
+    pub(super) body: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Entry {
+    #[prost(message, optional, tag = "1")]
+    insert: Option<InsertEntry>,
+    #[prost(message, optional, tag = "2")]
+    claim: Option<ClaimEntry>,
+    #[prost(message, optional, tag = "3")]
+    commit: Option<CommitEntry>,
+    #[prost(message, optional, tag = "4")]
+    pause: Option<PauseEntry>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct InsertEntry {
+    #[prost(message, repeated, tag = "1")]
+    tasks: Vec<NewTaskMessage>,
+    #[prost(bool, tag = "2")]
+    atomic: bool,
+    #[prost(uint64, optional, tag = "3")]
+    max_depth: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ClaimEntry {
+    #[prost(string, tag = "1")]
+    worker: String,
+    #[prost(string, repeated, tag = "2")]
+    queues: Vec<String>,
+    #[prost(uint32, repeated, tag = "3")]
+    weights: Vec<u32>,
+    #[prost(bool, tag = "4")]
+    strict: bool,
+    #[prost(bool, tag = "5")]
+    all_types: bool,
+    #[prost(string, repeated, tag = "6")]
+    types: Vec<String>,
+    #[prost(uint32, tag = "7")]
+    max: u32,
+    #[prost(uint64, tag = "8")]
+    lease_ms: u64,
+    #[prost(fixed64, tag = "9")]
+    seed: u64,
+    #[prost(uint64, tag = "10")]
+    now: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct CommitEntry {
+    #[prost(message, repeated, tag = "1")]
+    transitions: Vec<TransitionMessage>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PauseEntry {
+    #[prost(string, tag = "1")]
+    queue: String,
+    #[prost(bool, tag = "2")]
+    paused: bool,
+}
+
+impl Command {
+    pub(super) fn encode(&self) -> Bytes {
+        let mut entry = Entry::default();
+        match self {
+            Command::Insert { tasks, atomic, max_depth } => {
+                let tasks =
+                    tasks.iter().map(|new| NewTaskMessage::new(&new.task, new.body.clone())).collect();
+                entry.insert = Some(InsertEntry { tasks, atomic: *atomic, max_depth: *max_depth });
+            }
+            Command::Claim { claim, now } => entry.claim = Some(claim_entry(claim, *now)),
+            Command::Commit { transitions } => {
+                let transitions = transitions.iter().filter_map(TransitionMessage::new).collect();
+                entry.commit = Some(CommitEntry { transitions });
+            }
+            Command::Pause { queue, paused } => {
+                entry.pause = Some(PauseEntry { queue: queue.as_str().to_owned(), paused: *paused });
+            }
+        }
+        entry.encode_to_vec().into()
+    }
+
+    pub(super) fn decode(bytes: Bytes) -> Result<Command, Undecodable> {
+        let entry = Entry::decode(bytes)?;
+        if let Some(insert) = entry.insert {
+            let submitted = |message: NewTaskMessage| -> Result<Submitted, Undecodable> {
+                let (task, body) = message.into_parts()?;
+                Ok(Submitted { task, body })
+            };
+            let tasks = insert.tasks.into_iter().map(submitted).collect::<Result<_, _>>()?;
+            return Ok(Command::Insert { tasks, atomic: insert.atomic, max_depth: insert.max_depth });
+        }
+        if let Some(claim) = entry.claim {
+            let now = claim.now;
+            return Ok(Command::Claim { claim: decode_claim(claim)?, now });
+        }
+        if let Some(commit) = entry.commit {
+            let transitions = commit
+                .transitions
+                .into_iter()
+                .map(TransitionMessage::into_transition)
+                .collect::<Result<_, _>>()?;
+            return Ok(Command::Commit { transitions });
+        }
+        if let Some(pause) = entry.pause {
+            return Ok(Command::Pause { queue: codec::name(&pause.queue)?, paused: pause.paused });
+        }
+        Err(Undecodable::unknown_command())
+    }
+}
+
+fn claim_entry(claim: &Claim, now: u64) -> ClaimEntry {
+    let text = |name: &Name| name.as_str().to_owned();
+    ClaimEntry {
+        worker: text(&claim.worker),
+        queues: claim.queues.iter().map(|queue| text(&queue.name)).collect(),
+        weights: claim.queues.iter().map(|queue| queue.weight).collect(),
+        strict: claim.mode == Mode::Strict,
+        all_types: claim.types.is_none(),
+        types: claim.types.iter().flatten().map(text).collect(),
+        max: claim.max,
+        lease_ms: claim.lease_ms,
+        seed: claim.seed,
+        now,
+    }
+}
+
+fn decode_claim(entry: ClaimEntry) -> Result<Claim, Undecodable> {
+    let queue = |(name, weight): (&String, &u32)| -> Result<Queue, Undecodable> {
+        Ok(Queue { name: codec::name(name)?, weight: *weight })
+    };
+    let types = entry.types.iter().map(|name| codec::name(name)).collect::<Result<Vec<_>, _>>()?;
+    Ok(Claim {
+        worker: codec::name(&entry.worker)?,
+        queues: entry.queues.iter().zip(&entry.weights).map(queue).collect::<Result<_, _>>()?,
+        mode: if entry.strict { Mode::Strict } else { Mode::Weighted },
+        types: (!entry.all_types).then_some(types),
+        max: entry.max,
+        lease_ms: entry.lease_ms,
+        wait_ms: 0,
+        seed: entry.seed,
+    })
+}

@@ -1,0 +1,176 @@
+//! The tasks that changed since the last checkpoint, as memory knows them.
+//!
+//! Two generations: `active` takes the changes, `frozen` is what the checkpoint under way is writing. A task is described
+//! by the newest generation that has it, else by the tables. Each slot remembers under which keys the generation below
+//! knows its task, so that a checkpoint writes only the net change.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use windlass_core::{Record, TaskId};
+
+use super::index::Place;
+
+/// The index's lanes that are not for ready tasks.
+pub(super) const WAKE_LANE: u32 = 0;
+pub(super) const PRUNE_LANE: u32 = 1;
+/// The first lane of ready tasks.
+pub(super) const READY_LANES: u32 = 2;
+
+#[derive(Debug, Clone)]
+pub(super) struct Slot {
+    pub(super) record: Record,
+    pub(super) lane: u32,
+    pub(super) queue: u32,
+    /// Present at least as long as no table has it.
+    pub(super) body: Option<Bytes>,
+    /// Where the generation below has this task; `None` if it does not.
+    pub(super) base: Option<Keys>,
+    /// The task was removed, and this slot stands for its absence.
+    pub(super) gone: bool,
+}
+
+/// The index entries of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Keys {
+    pub(super) ready: Option<Place>,
+    pub(super) wake: Option<Place>,
+    pub(super) prune: Option<Place>,
+    pub(super) state: u8,
+}
+
+impl Keys {
+    pub(super) fn of(record: &Record) -> Keys {
+        let pending = record.state == windlass_core::State::Pending;
+        Keys {
+            ready: pending.then(|| (u64::from(u8::MAX - record.priority.0), record.order)),
+            wake: record.wake_at().map(|at| (at, record.seq)),
+            prune: record.prune_at().map(|at| (at, record.seq)),
+            state: record.state_name().index() as u8,
+        }
+    }
+}
+
+/// What a checkpoint writes; shared with the thread that writes it.
+pub(super) type Frozen = Arc<BTreeMap<u64, Slot>>;
+
+#[derive(Debug, Default)]
+pub(super) struct Dirty {
+    active: BTreeMap<u64, Slot>,
+    frozen: Frozen,
+    active_ids: HashMap<TaskId, u64>,
+    frozen_ids: HashMap<TaskId, u64>,
+    /// An estimate of what `active` occupies.
+    bytes: usize,
+}
+
+impl Dirty {
+    pub(super) fn is_active(&self, seq: u64) -> bool {
+        self.active.contains_key(&seq)
+    }
+
+    pub(super) fn contains(&self, seq: u64) -> bool {
+        self.active.contains_key(&seq) || self.frozen.contains_key(&seq)
+    }
+
+    pub(super) fn get(&self, seq: u64) -> Option<&Slot> {
+        self.active.get(&seq).or_else(|| self.frozen.get(&seq))
+    }
+
+    pub(super) fn seq_of(&self, id: &TaskId) -> Option<u64> {
+        self.active_ids.get(id).or_else(|| self.frozen_ids.get(id)).copied()
+    }
+
+    /// The slot to change, if this generation has the task.
+    pub(super) fn active_mut(&mut self, seq: u64) -> Option<&mut Slot> {
+        self.active.get_mut(&seq)
+    }
+
+    /// A slot for this generation, if the frozen one has the task.
+    pub(super) fn next_of_frozen(&self, seq: u64) -> Option<Slot> {
+        let mut slot = self.frozen.get(&seq)?.clone();
+        slot.base = (!slot.gone).then(|| Keys::of(&slot.record));
+        Some(slot)
+    }
+
+    pub(super) fn insert(&mut self, slot: Slot) {
+        self.bytes += cost(&slot);
+        self.active_ids.insert(slot.record.id.clone(), slot.record.seq);
+        self.active.insert(slot.record.seq, slot);
+    }
+
+    /// The task is gone. If no generation below knows it, no trace remains.
+    pub(super) fn remove(&mut self, seq: u64) {
+        let Some(slot) = self.active.get_mut(&seq) else { return };
+        if slot.base.is_some() {
+            slot.gone = true;
+            slot.body = None;
+        } else if let Some(slot) = self.active.remove(&seq) {
+            self.bytes = self.bytes.saturating_sub(cost(&slot));
+            self.active_ids.remove(&slot.record.id);
+        }
+    }
+
+    /// Something that a slot holds grew.
+    pub(super) fn grew(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.active.is_empty()
+    }
+
+    pub(super) fn is_freezing(&self) -> bool {
+        !self.frozen.is_empty()
+    }
+
+    /// Slots below `before`, newest first, each task once.
+    pub(super) fn below(&self, before: u64) -> impl Iterator<Item = &Slot> {
+        let mut active = self.active.range(..before).rev().peekable();
+        let mut frozen = self.frozen.range(..before).rev().peekable();
+        std::iter::from_fn(move || {
+            match (active.peek(), frozen.peek()) {
+                (Some((a, _)), Some((f, _))) if a < f => frozen.next(),
+                (Some((a, _)), Some((f, _))) => {
+                    if a == f {
+                        frozen.next();
+                    }
+                    active.next()
+                }
+                (Some(_), None) => active.next(),
+                (None, _) => frozen.next(),
+            }
+            .map(|(_, slot)| slot)
+        })
+    }
+
+    pub(super) fn freeze(&mut self) -> Frozen {
+        debug_assert!(self.frozen.is_empty(), "one checkpoint at a time");
+        self.frozen = Arc::new(std::mem::take(&mut self.active));
+        self.frozen_ids = std::mem::take(&mut self.active_ids);
+        self.bytes = 0;
+        Arc::clone(&self.frozen)
+    }
+
+    /// The frozen generation is in the tables. Returns it, for a thread with time to drop it.
+    pub(super) fn thaw(&mut self) -> (Frozen, HashMap<TaskId, u64>) {
+        (std::mem::take(&mut self.frozen), std::mem::take(&mut self.frozen_ids))
+    }
+}
+
+fn cost(slot: &Slot) -> usize {
+    // The second size stands for the map nodes, the id's two allocations and the windows' entries.
+    2 * size_of::<Slot>() + slot.body.as_ref().map_or(0, Bytes::len) + weight(&slot.record)
+}
+
+/// The parts of a record that grow with what users send.
+pub(super) fn weight(record: &Record) -> usize {
+    record.result.as_ref().map_or(0, |result| result.bytes().len())
+        + record.error.as_ref().map_or(0, |error| error.len())
+        + record.history.iter().map(|row| 128 + row.error.as_ref().map_or(0, |e| e.len())).sum::<usize>()
+}

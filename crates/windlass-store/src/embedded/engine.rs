@@ -1,0 +1,281 @@
+//! The two threads of the hot path.
+//!
+//! The *writer* takes everything that waits, writes it to the log as one group and syncs it. The *applier* then applies
+//! the group to the state and answers. While group N is applied and answered, group N+1 is on its way to the disk. No
+//! answer is given, and no read sees anything, before it is durable.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::watch;
+use windlass_core::Name;
+
+use super::checkpoint::Bell;
+use super::claims::{Delivery, Waiter};
+use super::command::{Command, Submitted};
+use super::inbox::{Inbox, Op, Pace, Reply};
+use super::machine::{Machine, Output};
+use super::space::Space;
+use crate::clock::Clock;
+use crate::log::{self, Log};
+use crate::store::{Claim, Error, Signals};
+use crate::waiting::Waiting;
+
+/// What the threads and the callers share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) machine: Mutex<Machine>,
+    /// Signalled when a checkpoint has made room in memory.
+    pub(super) room: Condvar,
+    pub(super) inbox: Inbox,
+    pub(super) waiting: Mutex<Waiting<Waiter>>,
+    pub(super) bell: Bell,
+    pub(super) space: Space,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) signals: Arc<Signals>,
+    pub(super) failure: watch::Sender<Option<String>>,
+    pub(super) limits: MemoryLimits,
+    pub(super) gauges: Gauges,
+}
+
+/// Bytes of changed tasks in memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MemoryLimits {
+    /// A checkpoint begins.
+    pub(super) checkpoint_bytes: usize,
+    /// Applying waits for the checkpoint under way.
+    pub(super) stop_bytes: usize,
+    /// A checkpoint begins after this much log, so that a restart has little to replay.
+    pub(super) log_bytes: u64,
+}
+
+/// Figures for people and benchmarks.
+#[derive(Debug, Default)]
+pub(super) struct Gauges {
+    pub(super) groups: AtomicU64,
+    pub(super) entries: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    /// The longest that one group took from the writer's taking it to the end of its sync, in microseconds.
+    pub(super) slowest_us: AtomicU64,
+}
+
+/// A durable group on its way to be applied.
+#[derive(Debug)]
+pub(super) struct Group {
+    first: u64,
+    ops: Vec<Op>,
+}
+
+impl Shared {
+    /// The store ends for good. Whoever waits is told.
+    pub(super) fn fail(&self, message: String) {
+        tracing::error!(error = message, "the store has stopped");
+        let error = Error::Failed(message.clone());
+        self.inbox.close(error.clone());
+        self.failure.send_if_modified(|failure| {
+            let first = failure.is_none();
+            failure.get_or_insert(message);
+            first
+        });
+        self.dismiss(&error);
+    }
+
+    pub(super) fn failed(&self) -> Option<Error> {
+        self.failure.borrow().clone().map(Error::Failed)
+    }
+
+    /// Runs the body of a thread; an error or a panic in it ends the store.
+    pub(super) fn guard(&self, body: impl FnOnce() -> Result<(), Error>) {
+        match catch_unwind(AssertUnwindSafe(body)) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.fail(error.to_string()),
+            Err(_) => self.fail("a thread of the store panicked".to_owned()),
+        }
+    }
+}
+
+/// The body of the writer's thread.
+pub(super) fn write(
+    shared: &Arc<Shared>,
+    log: &mut Log,
+    pace: Pace,
+    applier: &SyncSender<Group>,
+) -> Result<(), Error> {
+    let mut synced = Instant::now();
+    let mut unsynced = false;
+    let mut saved_bytes = log.written_bytes();
+    loop {
+        let until = match pace {
+            Pace::Every(interval) if unsynced => Some(synced + interval),
+            _ => None,
+        };
+        let Some(mut ops) = shared.inbox.take(until) else {
+            return log.sync().map_err(fatal);
+        };
+        let began = Instant::now();
+        hand_over(shared, &mut ops);
+        let now = shared.clock.now().wall;
+        for op in &mut ops {
+            if let Command::Claim { now: stamp, .. } = &mut op.command {
+                *stamp = now;
+                op.entry = op.command.encode();
+            }
+        }
+        let first = append(log, &mut ops)?;
+        unsynced |= !ops.is_empty();
+        let due = match pace {
+            Pace::EveryGroup | Pace::Never => true,
+            Pace::Every(interval) => synced.elapsed() >= interval,
+        };
+        if unsynced && due {
+            log.sync().map_err(fatal)?;
+            synced = Instant::now();
+            unsynced = false;
+        }
+        shared.gauges.note(&ops, began);
+        if log.written_bytes() - saved_bytes > shared.limits.log_bytes {
+            saved_bytes = log.written_bytes();
+            shared.bell.ring();
+        }
+        if !ops.is_empty() && applier.send(Group { first, ops }).is_err() {
+            return Ok(()); // The applier has failed and said so.
+        }
+    }
+}
+
+/// Appends a group. Without room, new tasks are refused and the rest is tried alone.
+fn append(log: &mut Log, ops: &mut Vec<Op>) -> Result<u64, Error> {
+    loop {
+        match log.append(ops.iter().map(|op| &op.entry)) {
+            Ok(first) => return Ok(first),
+            Err(log::Error::NoSpace { .. }) => {
+                let (refused, rest): (Vec<Op>, Vec<Op>) =
+                    std::mem::take(ops).into_iter().partition(|op| matches!(op.reply, Reply::Inserted(_)));
+                let nothing_helps = refused.is_empty();
+                refused.into_iter().for_each(|op| op.reply.refuse(Error::NoSpace));
+                if nothing_helps {
+                    rest.into_iter().for_each(|op| op.reply.refuse(Error::NoSpace));
+                } else {
+                    *ops = rest;
+                }
+            }
+            Err(error) => return Err(fatal(error)),
+        }
+    }
+}
+
+/// Lets waiting claims join the group whose inserts will serve them: one sync for both.
+fn hand_over(shared: &Shared, ops: &mut Vec<Op>) {
+    if !shared.has_waiters() {
+        return;
+    }
+    let mut woken = Vec::new();
+    for op in ops.iter() {
+        let Command::Insert { tasks, .. } = &op.command else { continue };
+        let same_lane =
+            |a: &Submitted, b: &Submitted| a.task.queue == b.task.queue && a.task.kind == b.task.kind;
+        for group in tasks.chunk_by(same_lane) {
+            let first = &group[0].task;
+            woken.extend(shared.take_waiters(&first.queue, &first.kind, group.len()));
+        }
+    }
+    for Waiter { claim, request } in woken {
+        let command = Command::Claim { claim, now: 0 };
+        ops.push(Op { command, entry: bytes::Bytes::new(), reply: Reply::Claimed(request) });
+    }
+}
+
+/// The body of the applier's thread.
+pub(super) fn apply(shared: &Arc<Shared>, groups: &Receiver<Group>) -> Result<(), Error> {
+    for group in groups {
+        let mut answers = Vec::with_capacity(group.ops.len());
+        let mut machine = shared.machine.lock();
+        while machine.dirty_bytes() > shared.limits.stop_bytes && machine.is_freezing() {
+            shared.room.wait(&mut machine);
+        }
+        for (index, op) in (group.first..).zip(group.ops) {
+            let output = machine.apply(index, &op.command)?;
+            answers.push((op.command, op.reply, output));
+        }
+        let answers = settle(shared, &mut machine, answers);
+        let gained = if shared.has_waiters() { machine.take_gained() } else { machine.forget_gained() };
+        let grown = machine.dirty_bytes() > shared.limits.checkpoint_bytes && !machine.is_freezing();
+        drop(machine);
+        for answer in answers {
+            answer();
+        }
+        wake(shared, &gained);
+        shared.bell.changed();
+        if grown {
+            shared.bell.ring();
+        }
+    }
+    Ok(())
+}
+
+type Answer = Box<dyn FnOnce()>;
+
+/// Puts claims that came out empty back in line, while the state is locked, and prepares the other answers.
+fn settle(
+    shared: &Arc<Shared>,
+    machine: &mut Machine,
+    outputs: Vec<(Command, Reply, Output)>,
+) -> Vec<Answer> {
+    let mut answers: Vec<Answer> = Vec::with_capacity(outputs.len());
+    for (command, reply, output) in outputs {
+        match (command, reply, output) {
+            (Command::Claim { claim, .. }, Reply::Claimed(request), Output::Claimed(tasks)) => {
+                machine.look_again(&claim);
+                if tasks.is_empty() {
+                    shared.wait(claim, request);
+                } else {
+                    let delivery = Delivery::new(tasks, shared);
+                    answers.push(Box::new(move || request.answer(Ok(delivery))));
+                }
+            }
+            (_, Reply::Inserted(reply), Output::Inserted(inserted)) => {
+                answers.push(Box::new(move || drop(reply.send(Ok(inserted)))));
+            }
+            (_, Reply::Committed(reply), Output::Committed(committed)) => {
+                answers.push(Box::new(move || drop(reply.send(Ok(committed)))));
+            }
+            (_, Reply::Paused(reply), _) => answers.push(Box::new(move || drop(reply.send(Ok(()))))),
+            (_, reply, Output::TooManyLanes) => reply.refuse(Error::TooManyLanes),
+            (_, _, _) => {}
+        }
+    }
+    answers
+}
+
+fn wake(shared: &Shared, gained: &[(Name, Name, usize)]) {
+    for (queue, kind, count) in gained {
+        for Waiter { claim, request } in shared.take_waiters(queue, kind, *count) {
+            serve(shared, claim, request);
+        }
+    }
+}
+
+fn serve(shared: &Shared, claim: Claim, request: super::claims::Request) {
+    shared.serve(claim, request);
+}
+
+fn fatal(error: log::Error) -> Error {
+    Error::Failed(error.to_string())
+}
+
+impl Gauges {
+    fn note(&self, ops: &[Op], began: Instant) {
+        if ops.is_empty() {
+            return;
+        }
+        self.groups.fetch_add(1, Ordering::Relaxed);
+        self.entries.fetch_add(ops.len() as u64, Ordering::Relaxed);
+        let bytes: usize = ops.iter().map(|op| op.entry.len()).sum();
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.slowest_us.fetch_max(began.elapsed().as_micros() as u64, Ordering::Relaxed);
+    }
+}

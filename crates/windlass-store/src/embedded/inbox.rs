@@ -1,0 +1,134 @@
+//! What waits to be written. The writer takes everything that is there at once: the busier the store, the larger the
+//! groups, with no artificial delay.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot;
+
+use super::claims::Request;
+use super::command::Command;
+use crate::store::{Committed, Error, Inserted};
+
+/// Bytes and operations that may wait: beyond them callers are told to come again.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+const WAITING_OPS_MAX: usize = 100_000;
+/// What one group takes at most, so that the first of it does not wait for a disk busy with the last.
+const GROUP_BYTES_MAX: usize = 8 << 20;
+const GROUP_OPS_MAX: usize = 4096;
+
+#[derive(Debug)]
+pub(super) struct Op {
+    pub(super) command: Command,
+    /// The command as the log takes it; empty for a claim, which is stamped and encoded by the writer.
+    pub(super) entry: Bytes,
+    pub(super) reply: Reply,
+}
+
+#[derive(Debug)]
+pub(super) enum Reply {
+    Inserted(oneshot::Sender<Result<Vec<Inserted>, Error>>),
+    Claimed(Request),
+    Committed(oneshot::Sender<Result<Vec<Committed>, Error>>),
+    Paused(oneshot::Sender<Result<(), Error>>),
+    /// Nobody asked: tasks given back for a caller who went away.
+    Nobody,
+}
+
+impl Reply {
+    pub(super) fn refuse(self, error: Error) {
+        // A caller who has gone needs no answer.
+        match self {
+            Reply::Inserted(reply) => drop(reply.send(Err(error))),
+            Reply::Committed(reply) => drop(reply.send(Err(error))),
+            Reply::Paused(reply) => drop(reply.send(Err(error))),
+            Reply::Claimed(request) => request.answer(Err(error)),
+            Reply::Nobody => {}
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    state: Mutex<State>,
+    filled: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ops: Vec<Op>,
+    bytes: usize,
+    closed: Option<Error>,
+}
+
+impl Inbox {
+    /// Adds an operation, or gives it back with the reason.
+    pub(super) fn push(&self, op: Op) -> Result<(), (Op, Error)> {
+        let mut state = self.state.lock();
+        if let Some(error) = &state.closed {
+            let error = error.clone();
+            return Err((op, error));
+        }
+        if state.ops.len() >= WAITING_OPS_MAX || state.bytes > WAITING_BYTES_MAX {
+            return Err((op, Error::Busy));
+        }
+        state.bytes += op.entry.len();
+        state.ops.push(op);
+        if state.ops.len() == 1 {
+            self.filled.notify_one();
+        }
+        Ok(())
+    }
+
+    /// The next group, as soon as there is one. Empty when `until` came first; `None` when closed and empty.
+    pub(super) fn take(&self, until: Option<Instant>) -> Option<Vec<Op>> {
+        let mut state = self.state.lock();
+        while state.ops.is_empty() {
+            if state.closed.is_some() {
+                return None;
+            }
+            match until {
+                None => self.filled.wait(&mut state),
+                Some(until) => {
+                    if self.filled.wait_until(&mut state, until).timed_out() {
+                        return Some(Vec::new());
+                    }
+                }
+            }
+        }
+        if state.ops.len() <= GROUP_OPS_MAX && state.bytes <= GROUP_BYTES_MAX {
+            state.bytes = 0;
+            return Some(std::mem::take(&mut state.ops));
+        }
+        let mut bytes = 0;
+        let within = state.ops.iter().take(GROUP_OPS_MAX).take_while(|op| {
+            bytes += op.entry.len();
+            bytes <= GROUP_BYTES_MAX
+        });
+        let count = within.count().max(1);
+        let rest = state.ops.split_off(count);
+        let group = std::mem::replace(&mut state.ops, rest);
+        state.bytes = state.ops.iter().map(|op| op.entry.len()).sum();
+        Some(group)
+    }
+
+    /// Refuses what comes from here on; what waits is still taken.
+    pub(super) fn close(&self, error: Error) {
+        let mut state = self.state.lock();
+        state.closed.get_or_insert(error);
+        self.filled.notify_all();
+    }
+
+    pub(super) fn closed(&self) -> Option<Error> {
+        self.state.lock().closed.clone()
+    }
+}
+
+/// How long the writer may leave written entries unsynced.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Pace {
+    EveryGroup,
+    Every(Duration),
+    Never,
+}

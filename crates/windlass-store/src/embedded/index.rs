@@ -1,0 +1,157 @@
+//! Ordered indexes that are larger than memory.
+//!
+//! A *lane* is an ordered list of tasks: the ready tasks of one queue and type by priority and place in line, or the
+//! timers by time. All lanes live in one table of `(lane, a, b) → seq`. Of each, memory holds a *window*: every entry below
+//! its `bound`, complete and current. What lies at or beyond the bound is in the table as of the last checkpoint, and in
+//! `fresh` if its task changed since. So taking from the front costs no disk access, the memory does not grow with the
+//! backlog, and an entry that comes and goes between two checkpoints never reaches the table.
+//!
+//! Which of the table's entries still count is known by the task: one that changed since the checkpoint (`dirty`) is
+//! described by memory alone, and its entries in the table are skipped.
+
+use std::collections::BTreeMap;
+
+use super::tables::{OrderKey, Snapshot};
+use crate::store::Error;
+
+/// Entries of all windows together: 1 M × about 40 bytes. Divided by the number of lanes it is the size of one.
+const WINDOWS_ENTRIES_MAX: usize = 500_000;
+const WINDOW_ENTRIES_MIN: usize = 16;
+const WINDOW_ENTRIES_MAX: usize = 4096;
+
+/// The position of an entry in its lane.
+pub(super) type Place = (u64, u64);
+
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    lanes: Vec<Lane>,
+    /// Entries beyond the windows whose tasks changed since the checkpoint that is under way began…
+    fresh: BTreeMap<OrderKey, u64>,
+    /// …and since the one before: in the table as soon as the checkpoint is done.
+    freezing: BTreeMap<OrderKey, u64>,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    window: BTreeMap<Place, u64>,
+    /// The window holds everything below; `None`: everything.
+    bound: Option<Place>,
+}
+
+/// Where the entries beyond memory are read from.
+pub(super) struct Beyond<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    /// Whether a task is described by memory, so that the table's entries for it do not count.
+    pub(super) dirty: &'a dyn Fn(u64) -> bool,
+}
+
+impl Index {
+    /// Makes room for lanes up to this number. `on_disk` lanes may have entries in the table already.
+    pub(super) fn add_lane(&mut self, on_disk: bool) {
+        self.lanes.push(Lane { window: BTreeMap::new(), bound: on_disk.then_some((0, 0)) });
+    }
+
+    pub(super) fn insert(&mut self, lane: u32, place: Place, seq: u64) {
+        let max = (WINDOWS_ENTRIES_MAX / self.lanes.len()).clamp(WINDOW_ENTRIES_MIN, WINDOW_ENTRIES_MAX);
+        let state = &mut self.lanes[lane as usize];
+        if state.bound.is_some_and(|bound| place >= bound) {
+            self.fresh.insert((lane, place.0, place.1), seq);
+            return;
+        }
+        state.window.insert(place, seq);
+        if state.window.len() > max {
+            // Half goes, so that the next insert does not have to do it again.
+            let keep =
+                *state.window.keys().nth(max / 2).expect("the window is longer than half of its maximum");
+            let tail = state.window.split_off(&keep);
+            state.bound = Some(keep);
+            // Whether these are in the table already does not matter: an entry found twice counts once.
+            self.fresh.extend(tail.into_iter().map(|(place, seq)| ((lane, place.0, place.1), seq)));
+        }
+    }
+
+    pub(super) fn remove(&mut self, lane: u32, place: Place) {
+        if self.lanes[lane as usize].window.remove(&place).is_none() {
+            let key = (lane, place.0, place.1);
+            self.fresh.remove(&key);
+            self.freezing.remove(&key);
+        }
+    }
+
+    /// The first entry of a lane.
+    pub(super) fn first(&mut self, lane: u32, beyond: &Beyond<'_>) -> Result<Option<(Place, u64)>, Error> {
+        if self.lanes[lane as usize].window.is_empty() {
+            self.refill(lane, beyond)?;
+        }
+        Ok(self.lanes[lane as usize].window.first_key_value().map(|(place, seq)| (*place, *seq)))
+    }
+
+    /// The first entries of a lane that stand before `end`, at most `limit`, and the place of the one that follows.
+    pub(super) fn range(
+        &mut self,
+        lane: u32,
+        end: Place,
+        limit: usize,
+        beyond: &Beyond<'_>,
+    ) -> Result<(Vec<u64>, Option<Place>), Error> {
+        if self.lanes[lane as usize].window.is_empty() {
+            self.refill(lane, beyond)?;
+        }
+        let state = &self.lanes[lane as usize];
+        let found: Vec<u64> = state.window.range(..end).take(limit).map(|(_, seq)| *seq).collect();
+        let next = state.window.iter().nth(found.len()).map(|(place, _)| *place).or(state.bound);
+        Ok((found, next))
+    }
+
+    /// How many entries stand before `place`; `None` if it lies beyond the window.
+    pub(super) fn rank(&self, lane: u32, place: Place) -> Option<u64> {
+        let window = &self.lanes[lane as usize].window;
+        window.contains_key(&place).then(|| window.range(..place).count() as u64)
+    }
+
+    /// A checkpoint begins: what is fresh now will be in the table when it is done.
+    pub(super) fn freeze(&mut self) {
+        debug_assert!(self.freezing.is_empty(), "one checkpoint at a time");
+        self.freezing = std::mem::take(&mut self.fresh);
+    }
+
+    /// The checkpoint is done. Returns what is to be dropped, for a thread with time to do it.
+    pub(super) fn thaw(&mut self) -> BTreeMap<OrderKey, u64> {
+        std::mem::take(&mut self.freezing)
+    }
+
+    /// Moves the next entries beyond the bound into the empty window: those of the table whose tasks have not changed,
+    /// and the fresh ones, in order.
+    fn refill(&mut self, lane: u32, beyond: &Beyond<'_>) -> Result<(), Error> {
+        let Some(bound) = self.lanes[lane as usize].bound else { return Ok(()) };
+        let max = (WINDOWS_ENTRIES_MAX / self.lanes.len()).clamp(WINDOW_ENTRIES_MIN, WINDOW_ENTRIES_MAX) / 2;
+        let keys = (lane, bound.0, bound.1)..=(lane, u64::MAX, u64::MAX);
+        let mut found: BTreeMap<Place, u64> = BTreeMap::new();
+        for map in [&self.fresh, &self.freezing] {
+            found.extend(map.range(keys.clone()).take(max + 1).map(|(key, seq)| ((key.1, key.2), *seq)));
+        }
+        let mut from_table = 0;
+        for entry in beyond.snapshot.order(keys)? {
+            let (key, seq) = entry?;
+            if (beyond.dirty)(seq) {
+                continue;
+            }
+            found.insert((key.1, key.2), seq);
+            from_table += 1;
+            if from_table > max {
+                break;
+            }
+        }
+        let state = &mut self.lanes[lane as usize];
+        state.bound = found.keys().nth(max).copied();
+        if let Some(bound) = state.bound {
+            found.split_off(&bound);
+        }
+        for place in found.keys() {
+            self.fresh.remove(&(lane, place.0, place.1));
+            self.freezing.remove(&(lane, place.0, place.1));
+        }
+        state.window = found;
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! When the leases of running tasks end. Memory only: see the contract of `Store`.
+
+use std::collections::{BTreeSet, HashMap};
+
+use windlass_core::{Name, Now, Progress, Record, State};
+
+#[derive(Debug, Default)]
+pub(super) struct Leases {
+    held: HashMap<u64, Held>,
+    deadlines: BTreeSet<(u64, u64)>,
+}
+
+#[derive(Debug)]
+struct Held {
+    worker: Name,
+    deadline: u64,
+    expires_at: u64,
+    lease_ms: u64,
+    /// It was handed to the reaper: no extension is possible any more.
+    lost: bool,
+    progress: Option<Progress>,
+}
+
+impl Leases {
+    /// A lease begins, or gets a fresh window after a restart. Returns whether it is the one that ends first.
+    pub(super) fn begin(&mut self, record: &Record, now: Now) -> bool {
+        let State::Running(lease) = &record.state else { return false };
+        let deadline = now.mono + lease.lease_ms;
+        let held = Held {
+            worker: lease.worker.clone(),
+            deadline,
+            expires_at: now.wall + lease.lease_ms,
+            lease_ms: lease.lease_ms,
+            lost: false,
+            progress: None,
+        };
+        self.end(record.seq);
+        self.deadlines.insert((deadline, record.seq));
+        self.held.insert(record.seq, held);
+        self.deadlines.first() == Some(&(deadline, record.seq))
+    }
+
+    pub(super) fn end(&mut self, seq: u64) {
+        if let Some(held) = self.held.remove(&seq) {
+            self.deadlines.remove(&(held.deadline, seq));
+        }
+    }
+
+    /// Moves the deadline; answers when it ends now on the wall clock, or `None` if it is lost already.
+    pub(super) fn extend(
+        &mut self,
+        seq: u64,
+        lease_ms: Option<u64>,
+        progress: Option<Progress>,
+        now: Now,
+    ) -> Option<u64> {
+        let held = self.held.get_mut(&seq).filter(|held| !held.lost)?;
+        let lease_ms = lease_ms.unwrap_or(held.lease_ms);
+        self.deadlines.remove(&(held.deadline, seq));
+        held.deadline = now.mono + lease_ms;
+        held.expires_at = now.wall + lease_ms;
+        if progress.is_some() {
+            held.progress = progress;
+        }
+        self.deadlines.insert((held.deadline, seq));
+        Some(held.expires_at)
+    }
+
+    /// The leases that ended or whose worker is dead; they cannot be extended from here on.
+    pub(super) fn take_expired(&mut self, now: Now, dead: &[Name], limit: usize) -> Vec<u64> {
+        let ended = self.deadlines.range(..=(now.mono, u64::MAX)).map(|(_, seq)| *seq).take(limit);
+        let mut found: Vec<u64> = ended.collect();
+        if !dead.is_empty() {
+            let orphaned =
+                self.held.iter().filter(|(_, held)| held.deadline > now.mono && dead.contains(&held.worker));
+            let mut orphaned: Vec<u64> = orphaned.map(|(seq, _)| *seq).collect();
+            orphaned.sort_unstable();
+            orphaned.truncate(limit - found.len());
+            found.append(&mut orphaned);
+        }
+        for seq in &found {
+            if let Some(held) = self.held.get_mut(seq) {
+                held.lost = true;
+            }
+        }
+        found
+    }
+
+    /// When the next lease ends that has not ended by `now`.
+    pub(super) fn next(&self, now: Now) -> Option<u64> {
+        self.deadlines.range((now.mono + 1, 0)..).next().map(|(deadline, _)| *deadline)
+    }
+
+    /// Puts what only memory knows into a record that is about to be shown.
+    pub(super) fn complete(&self, record: &mut Record) {
+        let State::Running(lease) = &mut record.state else { return };
+        if let Some(held) = self.held.get(&record.seq) {
+            lease.expires_at = held.expires_at;
+            record.progress = held.progress.clone();
+        }
+    }
+}

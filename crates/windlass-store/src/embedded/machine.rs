@@ -1,0 +1,405 @@
+//! The state of the store, and the one way to change it: [`Machine::apply`].
+//!
+//! `apply` is deterministic: the same commands in the same order give the same tasks, places, tokens and counters, at
+//! replay or elsewhere. The only thing it adds from outside are lease deadlines, which are not part of the durable state.
+//! It never fails half-way: what can be refused is checked before the first change. An error means that the index could not be
+//! read or is damaged, and ends the store.
+
+mod claim;
+mod insert;
+mod read;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use windlass_core::{Body, Change, Name, Record, State, StateName, Task, Transition};
+
+use super::codec;
+use super::command::Command;
+use super::dirty::{Dirty, Frozen, Keys, PRUNE_LANE, READY_LANES, Slot, WAKE_LANE, weight};
+use super::index::{Beyond, Index};
+use super::leases::Leases;
+use super::names::{Changed, Names};
+use super::tables::{MetaMessage, Snapshot};
+use crate::clock::Clock;
+use crate::store::{Claim, Committed, Error, Inserted, Ledger, Signals};
+
+#[derive(Debug)]
+pub(super) struct Machine {
+    clock: Arc<dyn Clock>,
+    signals: Arc<Signals>,
+    snapshot: Arc<Snapshot>,
+    dirty: Dirty,
+    index: Index,
+    names: Names,
+    leases: Leases,
+    ledger: Ledger,
+    next_number: u64,
+    next_claim: u64,
+    /// The last command that was applied.
+    applied: u64,
+    /// Lanes that got a ready task since [`Machine::take_gained`].
+    gained: Vec<u32>,
+    /// What the loops wait for; something nearer wakes them.
+    awaited_wake: u64,
+    awaited_prune: u64,
+}
+
+/// What applying a command gives.
+#[derive(Debug)]
+pub(super) enum Output {
+    Inserted(Vec<Inserted>),
+    TooManyLanes,
+    Claimed(Vec<Task>),
+    Committed(Vec<Committed>),
+    Paused,
+}
+
+/// Everything that a checkpoint writes.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) slots: Frozen,
+    pub(super) names: Changed,
+    pub(super) meta: MetaMessage,
+}
+
+impl Machine {
+    pub(super) fn load(
+        snapshot: Snapshot,
+        clock: Arc<dyn Clock>,
+        signals: Arc<Signals>,
+    ) -> Result<Machine, Error> {
+        let saved = snapshot.saved()?;
+        let names = Names::load(&saved)?;
+        let mut index = Index::default();
+        for _ in 0..READY_LANES as usize + names.lane_count() {
+            index.add_lane(true);
+        }
+        let mut machine = Machine {
+            clock,
+            signals,
+            snapshot: Arc::new(snapshot),
+            dirty: Dirty::default(),
+            index,
+            names,
+            leases: Leases::default(),
+            ledger: saved.state.ledger(),
+            next_number: saved.state.next_number,
+            next_claim: saved.state.next_claim,
+            applied: saved.state.applied,
+            gained: Vec::new(),
+            awaited_wake: u64::MAX,
+            awaited_prune: u64::MAX,
+        };
+        for lane in 0..machine.names.lane_count() as u32 {
+            machine.refresh_head(READY_LANES + lane)?;
+        }
+        Ok(machine)
+    }
+
+    pub(super) fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    /// Applies the next command of the log.
+    pub(super) fn apply(&mut self, index: u64, command: &Command) -> Result<Output, Error> {
+        debug_assert_eq!(index, self.applied + 1, "commands are applied in order");
+        let output = match command {
+            Command::Insert { tasks, atomic, max_depth } => self.insert(tasks, *atomic, *max_depth)?,
+            Command::Claim { claim, now } => Output::Claimed(self.claim(claim, *now)?),
+            Command::Commit { transitions } => {
+                let done = transitions.iter().map(|transition| self.commit(transition));
+                Output::Committed(done.collect::<Result<_, _>>()?)
+            }
+            Command::Pause { queue, paused } => {
+                let number = self.names.add_queue(queue);
+                let queue = self.names.queue_mut(number);
+                queue.paused = *paused;
+                if !*paused {
+                    self.gained.extend(queue.heads.values());
+                }
+                Output::Paused
+            }
+        };
+        self.applied = index;
+        Ok(output)
+    }
+
+    /// Every running task gets a fresh lease: the last step of opening.
+    pub(super) fn renew_leases(&mut self) -> Result<(), Error> {
+        let now = self.clock.now();
+        let running = |queue: &super::names::Queue| queue.by_state[StateName::Running.index()] > 0;
+        let queues: Vec<u32> =
+            self.names.queues().filter(|(_, queue)| running(queue)).map(|(number, _)| number).collect();
+        let mut found: Vec<u64> = Vec::new();
+        for queue in queues {
+            let state = StateName::Running.index() as u8;
+            for seq in self.snapshot.listing(queue, state)? {
+                let seq = seq?;
+                if !self.dirty.contains(seq) {
+                    found.push(seq);
+                }
+            }
+        }
+        let changed = self.dirty.below(u64::MAX).filter(|slot| !slot.gone);
+        found.extend(changed.map(|slot| slot.record.seq));
+        for seq in found {
+            let record = self.record(seq)?.ok_or_else(|| missing(seq))?;
+            if matches!(record.state, State::Running(_)) {
+                self.leases.begin(&record, now);
+            }
+        }
+        self.gained.clear();
+        Ok(())
+    }
+
+    fn commit(&mut self, transition: &Transition) -> Result<Committed, Error> {
+        let seen = match self.dirty.get(transition.seq) {
+            Some(slot) => (!slot.gone && slot.record.id == transition.id).then_some(slot.record.revision),
+            None => {
+                let stored =
+                    self.load_record(transition.seq)?.filter(|(record, _)| record.id == transition.id);
+                stored.map(|(record, _)| record.revision)
+            }
+        };
+        let Some(revision) = seen else {
+            let known = self.seq_of(&transition.id)?.is_some();
+            return Ok(if known { Committed::Conflict } else { Committed::Missing });
+        };
+        if revision != transition.revision || matches!(transition.change, Change::Claimed { .. }) {
+            return Ok(Committed::Conflict);
+        }
+        let mut record = self.change(transition.seq, &transition.change)?;
+        self.leases.complete(&mut record);
+        Ok(Committed::Done(Box::new(record)))
+    }
+
+    /// Carries out a change on a task that is there, in every structure at once. Returns the record after it.
+    fn change(&mut self, seq: u64, change: &Change) -> Result<Record, Error> {
+        let number = self.next_number;
+        let slot = self.slot(seq)?.ok_or_else(|| missing(seq))?;
+        let (lane, queue) = (slot.lane, slot.queue);
+        let (before, from, grown) = (Keys::of(&slot.record), slot.record.state_name(), weight(&slot.record));
+        slot.record.evolve(change, number);
+        let record = slot.record.clone();
+        self.dirty.grew(weight(&record).saturating_sub(grown));
+        if matches!(change, Change::Promoted { .. } | Change::Requeued { .. }) {
+            self.next_number += 1;
+        }
+        self.write_down(change, from, &record);
+        let (after, to) = match change {
+            Change::Removed { .. } => {
+                self.dirty.remove(seq);
+                (None, None)
+            }
+            _ => (Some(Keys::of(&record)), Some(record.state_name())),
+        };
+        self.names.count(queue, record.priority, Some(from), to);
+        self.reindex(lane, seq, Some(before), after)?;
+        if from == StateName::Running {
+            self.leases.end(seq);
+        }
+        if matches!(record.state, State::Running(_)) && self.leases.begin(&record, self.clock.now()) {
+            self.signals.leases.notify_one();
+        }
+        Ok(record)
+    }
+
+    fn write_down(&mut self, change: &Change, from: StateName, record: &Record) {
+        let ledger = &mut self.ledger;
+        match change {
+            Change::Completed { .. } => ledger.completed += 1,
+            Change::Failed { .. } => ledger.failed += 1,
+            Change::LeaseLost { .. } => ledger.crashed += 1,
+            Change::Cancelled { reason: windlass_core::CancelReason::Asked, .. } => ledger.cancelled += 1,
+            Change::Cancelled { reason: windlass_core::CancelReason::Expired, .. } => ledger.expired += 1,
+            Change::Removed { .. } => ledger.removed += 1,
+            Change::Claimed { .. }
+            | Change::Released { .. }
+            | Change::Promoted { .. }
+            | Change::Requeued { .. } => {}
+        }
+        if from == StateName::Running && record.state_name() == StateName::DeadLetter {
+            ledger.dead_lettered += 1;
+        }
+    }
+
+    /// Moves the index entries of a task; `None` is outside.
+    fn reindex(
+        &mut self,
+        lane: u32,
+        seq: u64,
+        before: Option<Keys>,
+        after: Option<Keys>,
+    ) -> Result<(), Error> {
+        let old = |key: fn(&Keys) -> Option<super::index::Place>| before.as_ref().and_then(key);
+        let new = |key: fn(&Keys) -> Option<super::index::Place>| after.as_ref().and_then(key);
+        type Entry = (u32, fn(&Keys) -> Option<super::index::Place>);
+        let entries: [Entry; 3] =
+            [(lane, |keys| keys.ready), (WAKE_LANE, |keys| keys.wake), (PRUNE_LANE, |keys| keys.prune)];
+        for (lane, key) in entries {
+            let (old, new) = (old(key), new(key));
+            if old == new {
+                continue;
+            }
+            if let Some(place) = old {
+                self.index.remove(lane, place);
+            }
+            if let Some(place) = new {
+                self.index.insert(lane, place, seq);
+            }
+            if lane >= READY_LANES {
+                self.ready_changed(lane, old, new)?;
+            }
+        }
+        self.nearer(new(|keys| keys.wake), new(|keys| keys.prune));
+        Ok(())
+    }
+
+    fn ready_changed(
+        &mut self,
+        lane: u32,
+        old: Option<super::index::Place>,
+        new: Option<super::index::Place>,
+    ) -> Result<(), Error> {
+        let head = self.names.head(lane);
+        if new.is_some() {
+            self.gained.push(lane);
+        }
+        if old.is_some() && head == old {
+            return self.refresh_head(lane);
+        }
+        if let Some(place) = new
+            && head.is_none_or(|head| place < head)
+        {
+            self.names.set_head(lane, Some(place));
+        }
+        Ok(())
+    }
+
+    fn refresh_head(&mut self, lane: u32) -> Result<(), Error> {
+        let dirty = |seq| self.dirty.contains(seq);
+        let head = self.index.first(lane, &Beyond { snapshot: &self.snapshot, dirty: &dirty })?;
+        self.names.set_head(lane, head.map(|(place, _)| place));
+        Ok(())
+    }
+
+    /// Wakes the loop that waits for something later than what was just stored.
+    fn nearer(&mut self, wake: Option<super::index::Place>, prune: Option<super::index::Place>) {
+        if wake.is_some_and(|(at, _)| at < self.awaited_wake) {
+            self.awaited_wake = wake.map_or(u64::MAX, |(at, _)| at);
+            self.signals.due.notify_one();
+        }
+        if prune.is_some_and(|(at, _)| at < self.awaited_prune) {
+            self.awaited_prune = prune.map_or(u64::MAX, |(at, _)| at);
+            self.signals.prunable.notify_one();
+        }
+    }
+
+    /// The slot of a task that is there, brought into this generation if need be.
+    fn slot(&mut self, seq: u64) -> Result<Option<&mut Slot>, Error> {
+        if !self.dirty.is_active(seq) {
+            let slot = match self.dirty.next_of_frozen(seq) {
+                Some(slot) if slot.gone => return Ok(None),
+                Some(slot) => slot,
+                None => {
+                    let Some((record, lane)) = self.load_record(seq)? else { return Ok(None) };
+                    let base = Some(Keys::of(&record));
+                    let queue = self.names.queue_of_lane(lane);
+                    Slot { record, lane, queue, body: None, base, gone: false }
+                }
+            };
+            // From here on the table's entries for this task do not count, so memory must have them.
+            let keys = Keys::of(&slot.record);
+            for (lane, place) in [(slot.lane, keys.ready), (WAKE_LANE, keys.wake), (PRUNE_LANE, keys.prune)] {
+                if let Some(place) = place {
+                    self.index.insert(lane, place, seq);
+                }
+            }
+            self.dirty.insert(slot);
+        }
+        Ok(self.dirty.active_mut(seq).filter(|slot| !slot.gone))
+    }
+
+    fn load_record(&self, seq: u64) -> Result<Option<(Record, u32)>, Error> {
+        let Some(bytes) = self.snapshot.task(seq)? else { return Ok(None) };
+        let mut found = 0;
+        let names = |lane| {
+            found = lane;
+            self.names.of_lane(lane).map(|(queue, kind)| (queue.clone(), kind.clone()))
+        };
+        let record =
+            codec::decode_record(seq, bytes, names).map_err(|error| Error::Damaged(error.to_string()))?;
+        Ok(Some((record, found)))
+    }
+
+    /// Lanes that got ready tasks since the last call and still have some, with how many they got.
+    pub(super) fn take_gained(&mut self) -> Vec<(Name, Name, usize)> {
+        let mut lanes = std::mem::take(&mut self.gained);
+        lanes.sort_unstable();
+        let groups = lanes.chunk_by(|a, b| a == b);
+        let open = groups.filter(|group| {
+            self.names.head(group[0]).is_some()
+                && !self.names.queue(self.names.queue_of_lane(group[0])).paused
+        });
+        let named = |group: &[u32]| {
+            self.names.of_lane(group[0]).map(|(queue, kind)| (queue.clone(), kind.clone(), group.len()))
+        };
+        open.filter_map(named).collect()
+    }
+
+    /// The same when nobody waits.
+    pub(super) fn forget_gained(&mut self) -> Vec<(Name, Name, usize)> {
+        self.gained.clear();
+        Vec::new()
+    }
+
+    /// A claim that was woken may have been served elsewhere: whoever waits for what it left is to be woken too.
+    pub(super) fn look_again(&mut self, claim: &Claim) {
+        for queue in &claim.queues {
+            if let Some(number) = self.names.queue_number(&queue.name) {
+                self.gained.extend(self.names.queue(number).heads.values());
+            }
+        }
+    }
+
+    pub(super) fn dirty_bytes(&self) -> usize {
+        self.dirty.bytes()
+    }
+
+    pub(super) fn is_clean(&self) -> bool {
+        self.dirty.is_empty()
+    }
+
+    pub(super) fn has_unsaved_names(&self) -> bool {
+        self.names.is_changed()
+    }
+
+    pub(super) fn is_freezing(&self) -> bool {
+        self.dirty.is_freezing()
+    }
+
+    /// A checkpoint begins: everything that changed so far goes into it.
+    pub(super) fn freeze(&mut self) -> Frame {
+        self.index.freeze();
+        Frame {
+            slots: self.dirty.freeze(),
+            names: self.names.freeze(),
+            meta: MetaMessage::new(self.applied, self.next_number, self.next_claim, &self.ledger),
+        }
+    }
+
+    /// The checkpoint is done. Returns what is left to drop, for a thread with time for it.
+    pub(super) fn thaw(&mut self, snapshot: Snapshot) -> impl Sized + use<> {
+        let old = std::mem::replace(&mut self.snapshot, Arc::new(snapshot));
+        (old, self.dirty.thaw(), self.index.thaw())
+    }
+}
+
+fn missing(seq: u64) -> Error {
+    Error::Damaged(format!("task {seq} is in the index but not in the store"))
+}
+
+fn decode_body(seq: u64, bytes: Bytes) -> Result<Body, Error> {
+    codec::decode_body(bytes).map_err(|error| Error::Damaged(format!("the body of task {seq}: {error}")))
+}

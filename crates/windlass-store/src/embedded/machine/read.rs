@@ -1,0 +1,310 @@
+//! Looking at the state without changing it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use windlass_core::limits::{PAGE_ROWS_MAX, PAGE_SCAN_MAX};
+use windlass_core::transition;
+use windlass_core::{Name, Record, StateName, Task, TaskId};
+
+use super::{Machine, decode_body, missing};
+use crate::embedded::codec;
+use crate::embedded::dirty::{Keys, PRUNE_LANE, WAKE_LANE};
+use crate::embedded::index::Beyond;
+use crate::embedded::tables::Snapshot;
+use crate::store::{Due, Error, Expire, Extend, Extended, Ledger, List, QueueCounts};
+
+impl Machine {
+    pub(super) fn seq_of(&self, id: &TaskId) -> Result<Option<u64>, Error> {
+        if let Some(seq) = self.dirty.seq_of(id) {
+            let gone = self.dirty.get(seq).is_none_or(|slot| slot.gone);
+            return Ok((!gone).then_some(seq));
+        }
+        self.snapshot.seq_of(id.as_str())
+    }
+
+    pub(super) fn record(&self, seq: u64) -> Result<Option<Record>, Error> {
+        match self.dirty.get(seq) {
+            Some(slot) => Ok((!slot.gone).then(|| slot.record.clone())),
+            None => Ok(self.load_record(seq)?.map(|(record, _)| record)),
+        }
+    }
+
+    pub(super) fn body(&self, seq: u64) -> Result<Bytes, Error> {
+        match self.dirty.get(seq).and_then(|slot| slot.body.clone()) {
+            Some(body) => Ok(body),
+            None => self.snapshot.body(seq)?.ok_or_else(|| missing(seq)),
+        }
+    }
+
+    pub(in crate::embedded) fn peek(&self, id: &TaskId) -> Result<Option<Record>, Error> {
+        let Some(seq) = self.seq_of(id)? else { return Ok(None) };
+        let mut record = self.record(seq)?.filter(|record| record.id == *id).ok_or_else(|| missing(seq))?;
+        self.leases.complete(&mut record);
+        Ok(Some(record))
+    }
+
+    pub(in crate::embedded) fn get(&self, id: &TaskId) -> Result<Option<Task>, Error> {
+        let Some(record) = self.peek(id)? else { return Ok(None) };
+        let body = decode_body(record.seq, self.body(record.seq)?)?;
+        Ok(Some(Task { record, body }))
+    }
+
+    fn tasks(&self, seqs: &[u64]) -> Result<Vec<Task>, Error> {
+        let task = |seq: &u64| {
+            let mut record = self.record(*seq)?.ok_or_else(|| missing(*seq))?;
+            self.leases.complete(&mut record);
+            Ok(Task { record, body: decode_body(*seq, self.body(*seq)?)? })
+        };
+        seqs.iter().map(task).collect()
+    }
+
+    pub(in crate::embedded) fn due(&mut self, limit: usize) -> Result<Due, Error> {
+        let due = self.timers(WAKE_LANE, limit)?;
+        self.awaited_wake = due.next.unwrap_or(u64::MAX);
+        Ok(due)
+    }
+
+    pub(in crate::embedded) fn prunable(&mut self, limit: usize) -> Result<Due, Error> {
+        let due = self.timers(PRUNE_LANE, limit)?;
+        self.awaited_prune = due.next.unwrap_or(u64::MAX);
+        Ok(due)
+    }
+
+    fn timers(&mut self, lane: u32, limit: usize) -> Result<Due, Error> {
+        let now = self.clock.now().wall;
+        let dirty = |seq| self.dirty.contains(seq);
+        let beyond = Beyond { snapshot: &self.snapshot, dirty: &dirty };
+        let (seqs, next) = self.index.range(lane, (now + 1, 0), limit, &beyond)?;
+        Ok(Due { tasks: self.tasks(&seqs)?, next: next.map(|(at, _)| at) })
+    }
+
+    pub(in crate::embedded) fn expired(&mut self, expire: &Expire) -> Result<Due, Error> {
+        let now = self.clock.now();
+        let seqs = self.leases.take_expired(now, &expire.dead_workers, expire.limit);
+        Ok(Due { tasks: self.tasks(&seqs)?, next: self.leases.next(now) })
+    }
+
+    pub(in crate::embedded) fn extend(&mut self, input: &Extend) -> Result<Extended, Error> {
+        let Some(record) = self.peek(&input.id)? else { return Ok(Extended::Missing) };
+        Ok(match transition::extend(&record, input.token) {
+            Err(_) => Extended::LeaseLost,
+            Ok(transition::Extension::CancelRequested) => Extended::CancelRequested,
+            Ok(transition::Extension::Granted) => {
+                let now = self.clock.now();
+                match self.leases.extend(record.seq, input.lease_ms, input.progress.clone(), now) {
+                    Some(expires_at) => Extended::Until { expires_at },
+                    None => Extended::LeaseLost,
+                }
+            }
+        })
+    }
+
+    pub(in crate::embedded) fn position(&self, record: &Record) -> Option<u64> {
+        let queue = self.names.queue_number(&record.queue)?;
+        let lane = self.names.lane_number(queue, &record.kind)?;
+        self.index.rank(lane, Keys::of(record).ready?)
+    }
+
+    pub(in crate::embedded) fn ledger(&self) -> Ledger {
+        self.ledger
+    }
+
+    /// The names of a lane.
+    pub(in crate::embedded) fn lane_names(&self, lane: u32) -> Option<(Name, Name)> {
+        self.names.of_lane(lane).map(|(queue, kind)| (queue.clone(), kind.clone()))
+    }
+
+    pub(in crate::embedded) fn queues(&self, only: Option<&Name>) -> Result<Vec<QueueCounts>, Error> {
+        let oldest_dirty = self.oldest_dirty();
+        let wanted = self.names.queues().filter(|(_, queue)| only.is_none_or(|name| *name == queue.name));
+        let mut all = Vec::new();
+        for (number, queue) in wanted {
+            let pending = queue.by_state[StateName::Pending.index()] > 0;
+            let oldest_pending_at =
+                if pending { self.oldest_pending(number, oldest_dirty.get(&number).copied())? } else { None };
+            all.push(QueueCounts {
+                name: queue.name.clone(),
+                paused: queue.paused,
+                by_state: queue.by_state,
+                pending_by_class: queue.pending_by_class,
+                oldest_pending_at,
+            });
+        }
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(all)
+    }
+
+    /// The oldest pending task that memory describes, of each queue: one pass over what changed since a checkpoint.
+    fn oldest_dirty(&self) -> HashMap<u32, u64> {
+        let mut oldest = HashMap::new();
+        for slot in self.dirty.below(u64::MAX) {
+            if !slot.gone && slot.record.state_name() == StateName::Pending {
+                oldest.insert(slot.queue, slot.record.created_at);
+            }
+        }
+        oldest
+    }
+
+    fn oldest_pending(&self, queue: u32, dirty: Option<u64>) -> Result<Option<u64>, Error> {
+        for seq in self.snapshot.listing(queue, StateName::Pending.index() as u8)? {
+            let seq = seq?;
+            if self.dirty.contains(seq) {
+                continue;
+            }
+            let record = self.record(seq)?.ok_or_else(|| missing(seq))?;
+            return Ok(Some(dirty.map_or(record.created_at, |at| at.min(record.created_at))));
+        }
+        Ok(dirty)
+    }
+}
+
+/// The first half of a list: what memory describes, and what is needed to read the rest without holding the state.
+#[derive(Debug)]
+pub(in crate::embedded) struct Listing {
+    list: List,
+    limit: usize,
+    snapshot: Arc<Snapshot>,
+    /// Queues that may have matching tasks, by number; `None` if the filter names no state.
+    queues: Option<Vec<u32>>,
+    /// Matching tasks of memory, newest first, down to `memory_down_to`.
+    found: Vec<u64>,
+    memory_down_to: u64,
+}
+
+/// Tasks read from the tables, to be checked against memory once more.
+#[derive(Debug)]
+pub(in crate::embedded) struct Stored {
+    seqs: Vec<u64>,
+    down_to: u64,
+}
+
+impl Machine {
+    pub(in crate::embedded) fn begin_list(&self, list: List) -> Listing {
+        let limit = list.limit.clamp(1, PAGE_ROWS_MAX);
+        let before = list.before.unwrap_or(u64::MAX);
+        let mut found = Vec::new();
+        let mut memory_down_to = 0;
+        for (looked_at, slot) in self.dirty.below(before).enumerate() {
+            if found.len() == limit || looked_at == PAGE_SCAN_MAX {
+                memory_down_to = slot.record.seq + 1;
+                break;
+            }
+            if !slot.gone && list.matches(&slot.record) {
+                found.push(slot.record.seq);
+            }
+        }
+        let has_tasks = |queue: &super::super::names::Queue| {
+            list.queue.as_ref().is_none_or(|name| *name == queue.name)
+                && list.states.iter().any(|state| queue.by_state[state.index()] > 0)
+        };
+        let queues = (!list.states.is_empty()).then(|| {
+            let numbers = self.names.queues().filter(|(_, queue)| has_tasks(queue));
+            numbers.map(|(number, _)| number).collect()
+        });
+        Listing { list, limit, snapshot: Arc::clone(&self.snapshot), queues, found, memory_down_to }
+    }
+
+    /// Puts both halves together. What memory took over meanwhile is judged by memory.
+    pub(in crate::embedded) fn end_list(
+        &self,
+        listing: Listing,
+        stored: Stored,
+    ) -> Result<(Vec<Task>, Option<u64>), Error> {
+        let down_to = listing.memory_down_to.max(stored.down_to);
+        let mut seqs: Vec<u64> = listing.found.iter().chain(&stored.seqs).copied().collect();
+        seqs.retain(|seq| *seq >= down_to);
+        seqs.sort_unstable_by(|a, b| b.cmp(a));
+        seqs.dedup();
+        let full = seqs.len() > listing.limit;
+        seqs.truncate(listing.limit);
+        let next = match seqs.last() {
+            Some(last) if full || seqs.len() == listing.limit => Some(*last),
+            _ => (down_to > 0).then_some(down_to),
+        };
+        let mut tasks = Vec::with_capacity(seqs.len());
+        for seq in seqs {
+            let Some(mut record) = self.record(seq)? else { continue };
+            if listing.list.matches(&record) {
+                self.leases.complete(&mut record);
+                let body = decode_body(seq, self.body(seq)?)?;
+                tasks.push(Task { record, body });
+            }
+        }
+        Ok((tasks, next))
+    }
+
+    /// Queue and type of every lane, to read records without holding the state.
+    pub(in crate::embedded) fn lane_table(&self) -> Vec<(Name, Name)> {
+        let first = super::READY_LANES;
+        (first..first + self.names.lane_count() as u32).filter_map(|lane| self.lane_names(lane)).collect()
+    }
+}
+
+impl Listing {
+    /// Reads the tables; needs no access to the state.
+    pub(in crate::embedded) fn read(&self, lanes: &[(Name, Name)]) -> Result<Stored, Error> {
+        let before = self.list.before.unwrap_or(u64::MAX);
+        let mut stored = Stored { seqs: Vec::new(), down_to: 0 };
+        let names = |lane: u32| lanes.get((lane.checked_sub(super::READY_LANES)?) as usize).cloned();
+        let matches = |seq: u64, bytes: Bytes| -> Result<bool, Error> {
+            let record =
+                codec::decode_record(seq, bytes, names).map_err(|error| Error::Damaged(error.to_string()))?;
+            Ok(self.list.matches(&record))
+        };
+        let Some(queues) = &self.queues else {
+            for (looked_at, entry) in self.snapshot.tasks_below(before)?.enumerate() {
+                let (seq, bytes) = entry?;
+                if stored.seqs.len() == self.limit || looked_at == PAGE_SCAN_MAX {
+                    stored.down_to = seq + 1;
+                    break;
+                }
+                if matches(seq, bytes)? {
+                    stored.seqs.push(seq);
+                }
+            }
+            return Ok(stored);
+        };
+        let mut sources = Vec::new();
+        for queue in queues {
+            for state in &self.list.states {
+                let seqs = self.snapshot.listing_below(*queue, state.index() as u8, before)?;
+                sources.push(seqs.peekable());
+            }
+        }
+        let mut looked_at = 0;
+        // The newest of all heads comes next; a list of one state in one queue has one source.
+        while let Some(next) = newest(&mut sources)? {
+            if stored.seqs.len() == self.limit || looked_at == PAGE_SCAN_MAX {
+                stored.down_to = next + 1;
+                break;
+            }
+            looked_at += 1;
+            let bytes = self.snapshot.task(next)?.ok_or_else(|| missing(next))?;
+            if matches(next, bytes)? {
+                stored.seqs.push(next);
+            }
+        }
+        Ok(stored)
+    }
+}
+
+/// Takes the largest number that any of the descending sources has next.
+fn newest<I>(sources: &mut [std::iter::Peekable<I>]) -> Result<Option<u64>, Error>
+where
+    I: Iterator<Item = Result<u64, Error>>,
+{
+    let mut best: Option<(u64, usize)> = None;
+    for (i, source) in sources.iter_mut().enumerate() {
+        match source.peek() {
+            Some(Ok(seq)) if best.is_none_or(|(found, _)| *seq > found) => best = Some((*seq, i)),
+            Some(Err(error)) => return Err(error.clone()),
+            _ => {}
+        }
+    }
+    Ok(best.map(|(seq, i)| {
+        sources[i].next();
+        seq
+    }))
+}

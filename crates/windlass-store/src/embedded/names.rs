@@ -1,0 +1,201 @@
+//! Queues and types by number, with the counters of each queue and the heads of its lanes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use windlass_core::limits::LANES_MAX;
+use windlass_core::{Name, Priority, StateName};
+
+use super::codec;
+use super::dirty::READY_LANES;
+use super::index::Place;
+use super::tables::{LaneMessage, QueueMessage, Saved};
+use crate::store::Error;
+
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    queues: Vec<Queue>,
+    queue_numbers: HashMap<Name, u32>,
+    lanes: Vec<Lane>,
+    /// Lanes of each queue by type.
+    lane_numbers: Vec<HashMap<Name, u32>>,
+    /// Queues whose counters or pause changed since the last checkpoint.
+    changed: BTreeSet<u32>,
+    /// How many lanes the tables know.
+    saved_lanes: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) name: Name,
+    pub(super) paused: bool,
+    pub(super) by_state: [u64; 8],
+    pub(super) pending_by_class: [u64; 4],
+    /// The first ready task of each lane that has one: the first of these is the next task of the queue.
+    pub(super) heads: BTreeMap<Place, u32>,
+}
+
+#[derive(Debug)]
+struct Lane {
+    queue: u32,
+    kind: Name,
+    head: Option<Place>,
+}
+
+impl Names {
+    pub(super) fn load(saved: &Saved) -> Result<Names, Error> {
+        let damaged = |error: codec::Undecodable| Error::Damaged(error.to_string());
+        let mut names = Names::default();
+        for message in &saved.queues {
+            let number = names.add_queue(&codec::name(&message.name).map_err(damaged)?);
+            let queue = &mut names.queues[number as usize];
+            queue.paused = message.paused;
+            for (slot, count) in queue.by_state.iter_mut().zip(&message.by_state) {
+                *slot = *count;
+            }
+            for (slot, count) in queue.pending_by_class.iter_mut().zip(&message.pending_by_class) {
+                *slot = *count;
+            }
+        }
+        for message in &saved.lanes {
+            if message.queue as usize >= names.queues.len() {
+                return Err(Error::Damaged("a lane of a queue that does not exist".to_owned()));
+            }
+            names.add_lane(message.queue, &codec::name(&message.kind).map_err(damaged)?);
+        }
+        names.changed.clear();
+        names.saved_lanes = names.lanes.len();
+        Ok(names)
+    }
+
+    pub(super) fn queue_number(&self, name: &Name) -> Option<u32> {
+        self.queue_numbers.get(name).copied()
+    }
+
+    pub(super) fn queue(&self, number: u32) -> &Queue {
+        &self.queues[number as usize]
+    }
+
+    pub(super) fn queue_mut(&mut self, number: u32) -> &mut Queue {
+        self.changed.insert(number);
+        &mut self.queues[number as usize]
+    }
+
+    pub(super) fn queues(&self) -> impl Iterator<Item = (u32, &Queue)> {
+        (0..).zip(&self.queues)
+    }
+
+    pub(super) fn lane_number(&self, queue: u32, kind: &Name) -> Option<u32> {
+        self.lane_numbers[queue as usize].get(kind).copied()
+    }
+
+    pub(super) fn lane_count(&self) -> usize {
+        self.lanes.len()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.lanes.len() >= LANES_MAX
+    }
+
+    /// Queue and type of a lane.
+    pub(super) fn of_lane(&self, lane: u32) -> Option<(&Name, &Name)> {
+        let lane = self.lanes.get(lane.checked_sub(READY_LANES)? as usize)?;
+        Some((&self.queues[lane.queue as usize].name, &lane.kind))
+    }
+
+    pub(super) fn queue_of_lane(&self, lane: u32) -> u32 {
+        self.lanes[(lane - READY_LANES) as usize].queue
+    }
+
+    pub(super) fn add_queue(&mut self, name: &Name) -> u32 {
+        if let Some(number) = self.queue_numbers.get(name) {
+            return *number;
+        }
+        let number = self.queues.len() as u32;
+        self.queue_numbers.insert(name.clone(), number);
+        self.queues.push(Queue {
+            name: name.clone(),
+            paused: false,
+            by_state: [0; 8],
+            pending_by_class: [0; 4],
+            heads: BTreeMap::new(),
+        });
+        self.lane_numbers.push(HashMap::new());
+        self.changed.insert(number);
+        number
+    }
+
+    pub(super) fn add_lane(&mut self, queue: u32, kind: &Name) -> u32 {
+        let number = READY_LANES + self.lanes.len() as u32;
+        self.lanes.push(Lane { queue, kind: kind.clone(), head: None });
+        self.lane_numbers[queue as usize].insert(kind.clone(), number);
+        number
+    }
+
+    /// Moves a task from one state to another in the counters; `None` is outside.
+    pub(super) fn count(
+        &mut self,
+        queue: u32,
+        priority: Priority,
+        from: Option<StateName>,
+        to: Option<StateName>,
+    ) {
+        let queue = self.queue_mut(queue);
+        let class = priority.class() as usize;
+        if let Some(state) = from {
+            queue.by_state[state.index()] -= 1;
+            queue.pending_by_class[class] -= u64::from(state == StateName::Pending);
+        }
+        if let Some(state) = to {
+            queue.by_state[state.index()] += 1;
+            queue.pending_by_class[class] += u64::from(state == StateName::Pending);
+        }
+    }
+
+    pub(super) fn head(&self, lane: u32) -> Option<Place> {
+        self.lanes[(lane - READY_LANES) as usize].head
+    }
+
+    pub(super) fn set_head(&mut self, lane: u32, head: Option<Place>) {
+        let state = &mut self.lanes[(lane - READY_LANES) as usize];
+        let heads = &mut self.queues[state.queue as usize].heads;
+        if let Some(old) = std::mem::replace(&mut state.head, head) {
+            heads.remove(&old);
+        }
+        if let Some(new) = head {
+            heads.insert(new, lane);
+        }
+    }
+
+    pub(super) fn is_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// What the tables do not know yet.
+    pub(super) fn freeze(&mut self) -> Changed {
+        let queue = |number: u32| {
+            let queue = &self.queues[number as usize];
+            let message = QueueMessage {
+                name: queue.name.as_str().to_owned(),
+                paused: queue.paused,
+                by_state: queue.by_state.to_vec(),
+                pending_by_class: queue.pending_by_class.to_vec(),
+            };
+            (number, message)
+        };
+        let lane = |(number, lane): (u32, &Lane)| {
+            (number, LaneMessage { queue: lane.queue, kind: lane.kind.as_str().to_owned() })
+        };
+        let queues = std::mem::take(&mut self.changed).into_iter().map(queue).collect();
+        let first = self.saved_lanes;
+        let lanes = (first as u32..).zip(&self.lanes[first..]).map(lane).collect();
+        self.saved_lanes = self.lanes.len();
+        Changed { queues, lanes }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Changed {
+    pub(super) queues: Vec<(u32, QueueMessage)>,
+    /// By their place in the list of lanes of ready tasks.
+    pub(super) lanes: Vec<(u32, LaneMessage)>,
+}

@@ -1,0 +1,250 @@
+//! Opening a data directory and starting the threads.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+use redb::Database;
+use tokio::sync::watch;
+
+use super::EmbeddedStore;
+use super::checkpoint::{self, Bell};
+use super::command::{Command, Submitted};
+use super::engine::{self, Gauges, MemoryLimits, Shared};
+use super::inbox::{Inbox, Pace};
+use super::machine::Machine;
+use super::space::Space;
+use super::tables::{self, Snapshot};
+use crate::clock::Clock;
+use crate::log::{self, Log, Reclaimer, SyncMode};
+use crate::store::{Durability, Error, Signals};
+use crate::waiting::Waiting;
+
+/// The version of everything in the directory.
+const FORMAT: u32 = 1;
+const FORMAT_WORD: &str = "windlass-data";
+
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub dir: PathBuf,
+    pub durability: Durability,
+    pub segment_bytes: u64,
+    /// New tasks are refused while less than this is free on the disk.
+    pub disk_reserve_bytes: u64,
+    /// Memory for changed tasks before a checkpoint begins; twice as much before the store waits for one.
+    pub checkpoint_bytes: usize,
+    pub checkpoint_interval: Duration,
+    /// Memory for pages of the tables.
+    pub cache_bytes: usize,
+}
+
+impl Options {
+    pub fn new(dir: impl Into<PathBuf>) -> Options {
+        Options {
+            dir: dir.into(),
+            durability: Durability::Sync,
+            segment_bytes: 64 << 20,
+            disk_reserve_bytes: 256 << 20,
+            checkpoint_bytes: 32 << 20,
+            checkpoint_interval: Duration::from_secs(60),
+            cache_bytes: 32 << 20,
+        }
+    }
+}
+
+impl EmbeddedStore {
+    /// Opens or makes the store in a directory. Everything acknowledged before is there.
+    pub async fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, Error> {
+        tokio::task::spawn_blocking(move || open(options, clock))
+            .await
+            .map_err(|error| Error::Failed(error.to_string()))?
+    }
+}
+
+/// The threads of an open store, and what must outlive them.
+#[derive(Debug)]
+pub(super) struct Threads {
+    shared: Arc<Shared>,
+    writer: JoinHandle<()>,
+    applier: JoinHandle<()>,
+    checkpointer: JoinHandle<()>,
+    lock: File,
+}
+
+impl Threads {
+    /// Waits until everything is applied and saved. The inbox must be closed.
+    pub(super) fn join(self) {
+        // A thread that panicked has told so through the failure of the store.
+        drop(self.writer.join());
+        drop(self.applier.join());
+        self.shared.bell.close();
+        drop(self.checkpointer.join());
+        drop(self.lock);
+    }
+}
+
+fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, Error> {
+    fs::create_dir_all(&options.dir).map_err(io_error("make the data directory", &options.dir))?;
+    let lock = lock(&options.dir)?;
+    check_format(&options.dir)?;
+    let database = tables::open(&options.dir.join("index.redb"), options.cache_bytes)?;
+    let signals = Arc::<Signals>::default();
+    let machine = Machine::load(Snapshot::take(&database)?, Arc::clone(&clock), Arc::clone(&signals))?;
+    let limits = MemoryLimits {
+        checkpoint_bytes: options.checkpoint_bytes,
+        stop_bytes: 2 * options.checkpoint_bytes,
+        log_bytes: 4 * options.segment_bytes,
+    };
+    let shared = Arc::new(Shared {
+        machine: Mutex::new(machine),
+        room: Condvar::new(),
+        inbox: Inbox::default(),
+        waiting: Mutex::new(Waiting::default()),
+        bell: Bell::default(),
+        space: Space::new(options.dir.clone(), options.disk_reserve_bytes),
+        clock,
+        signals,
+        failure: watch::Sender::new(None),
+        limits,
+        gauges: Gauges::default(),
+    });
+    let log = replay(&options, &shared, &database)?;
+    shared.machine.lock().renew_leases()?;
+    start(&options, shared, database, log, lock)
+}
+
+/// Opens the log and applies what the tables do not contain, saving on the way if it is much.
+fn replay(options: &Options, shared: &Arc<Shared>, database: &Database) -> Result<Log, Error> {
+    let sync = match options.durability {
+        Durability::Sync | Durability::IntervalMs(_) => SyncMode::Always,
+        Durability::Os | Durability::None => SyncMode::Never,
+    };
+    let log_options = log::Options {
+        segment_bytes: options.segment_bytes,
+        sync,
+        ..log::Options::new(options.dir.join("log"))
+    };
+    let nothing_to_release = None;
+    let from = shared.machine.lock().applied() + 1;
+    let mut visit = |index: u64, entry: Bytes| -> Result<(), log::VisitError> {
+        let command = detach(Command::decode(entry)?);
+        shared.machine.lock().apply(index, &command)?;
+        if shared.machine.lock().dirty_bytes() > shared.limits.checkpoint_bytes {
+            checkpoint::save(shared, database, nothing_to_release)?;
+        }
+        Ok(())
+    };
+    Log::open(log_options, from, &mut visit).map_err(|error| match error {
+        log::Error::Damaged { .. } | log::Error::Gap { .. } => Error::Damaged(error.to_string()),
+        log::Error::Version { found, known, .. } => Error::Version { found, known },
+        log::Error::Visit(error) => Error::Damaged(error.to_string()),
+        error => Error::Io { context: "open the log".to_owned(), error: error.to_string() },
+    })
+}
+
+/// A replayed entry is a slice of a large block; what is kept of it must not keep the block.
+fn detach(command: Command) -> Command {
+    match command {
+        Command::Insert { tasks, atomic, max_depth } => {
+            let copy = |new: Submitted| Submitted { body: Bytes::copy_from_slice(&new.body), task: new.task };
+            Command::Insert { tasks: tasks.into_iter().map(copy).collect(), atomic, max_depth }
+        }
+        Command::Commit { mut transitions } => {
+            for transition in &mut transitions {
+                if let windlass_core::Change::Completed { result: Some(result), .. } = &mut transition.change
+                {
+                    *result = match &*result {
+                        windlass_core::Payload::Json(bytes) => {
+                            windlass_core::Payload::Json(Bytes::copy_from_slice(bytes))
+                        }
+                        windlass_core::Payload::Binary(bytes) => {
+                            windlass_core::Payload::Binary(Bytes::copy_from_slice(bytes))
+                        }
+                    };
+                }
+            }
+            Command::Commit { transitions }
+        }
+        other => other,
+    }
+}
+
+fn start(
+    options: &Options,
+    shared: Arc<Shared>,
+    database: Database,
+    mut log: Log,
+    lock: File,
+) -> Result<Arc<EmbeddedStore>, Error> {
+    let pace = match options.durability {
+        Durability::Sync => Pace::EveryGroup,
+        Durability::IntervalMs(ms) => Pace::Every(Duration::from_millis(ms)),
+        Durability::Os | Durability::None => Pace::Never,
+    };
+    let reclaimer: Reclaimer = log.reclaimer();
+    let (sender, receiver) = sync_channel(2);
+    let on = |name: &str, body: Box<dyn FnOnce(&Arc<Shared>) -> Result<(), Error> + Send>| {
+        let shared = Arc::clone(&shared);
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || shared.guard(|| body(&shared)))
+            .map_err(io_error("start a thread in", &options.dir))
+    };
+    let interval = options.checkpoint_interval;
+    let writer = on("store-writer", Box::new(move |shared| engine::write(shared, &mut log, pace, &sender)))?;
+    let applier = on("store-applier", Box::new(move |shared| engine::apply(shared, &receiver)))?;
+    let checkpointer =
+        on("store-saver", Box::new(move |shared| checkpoint::run(shared, &database, &reclaimer, interval)))?;
+    let threads = Threads { shared: Arc::clone(&shared), writer, applier, checkpointer, lock };
+    Ok(Arc::new(EmbeddedStore { shared, durability: options.durability, threads: Mutex::new(Some(threads)) }))
+}
+
+/// One process at a time. The lock ends with the process, however it ends.
+fn lock(dir: &Path) -> Result<File, Error> {
+    let path = dir.join("LOCK");
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(io_error("open", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::Locked(dir.display().to_string())),
+        Err(TryLockError::Error(error)) => Err(io_error("lock", &path)(error)),
+    }
+}
+
+/// A directory of a newer version is left untouched.
+fn check_format(dir: &Path) -> Result<(), Error> {
+    let path = dir.join("FORMAT");
+    match fs::read_to_string(&path) {
+        Ok(text) => {
+            let version = text.trim().strip_prefix(FORMAT_WORD).and_then(|rest| rest.trim().parse().ok());
+            match version {
+                Some(found) if found > FORMAT => Err(Error::Version { found, known: FORMAT }),
+                Some(_) => Ok(()),
+                None => Err(Error::Damaged(format!("{} is not a format file", path.display()))),
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if dir.join("index.redb").exists() {
+                return Err(Error::Damaged(format!("{} is missing", path.display())));
+            }
+            let temporary = dir.join("FORMAT.new");
+            fs::write(&temporary, format!("{FORMAT_WORD} {FORMAT}\n"))
+                .map_err(io_error("write", &temporary))?;
+            File::open(&temporary).and_then(|file| file.sync_all()).map_err(io_error("sync", &temporary))?;
+            fs::rename(&temporary, &path).map_err(io_error("rename", &temporary))?;
+            File::open(dir).and_then(|dir| dir.sync_all()).map_err(io_error("sync", dir))
+        }
+        Err(error) => Err(io_error("read", &path)(error)),
+    }
+}
+
+fn io_error(context: &'static str, path: &Path) -> impl Fn(io::Error) -> Error + use<> {
+    let path = path.display().to_string();
+    move |error| Error::Io { context: format!("cannot {context} {path}"), error: error.to_string() }
+}

@@ -1,0 +1,1 @@
+//! Tests of what only this store has: recovery, checkpoints, windows larger than memory.

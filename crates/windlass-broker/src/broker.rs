@@ -73,7 +73,7 @@ pub(crate) struct Gate {
 }
 
 impl Broker {
-    /// Starts the loops; must be called inside a tokio runtime.
+    /// Starts the loops, which run until [`Broker::stop`]; must be called inside a tokio runtime.
     pub fn start(store: Arc<dyn Store>, clock: Arc<dyn Clock>, settings: Settings) -> Broker {
         let started = clock.now();
         let broker = Broker {

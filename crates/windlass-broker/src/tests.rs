@@ -1,1 +1,154 @@
+//! The broker on the memory store, in simulated time: the clock of the broker is the clock of the (paused) runtime, so
+//! whoever sleeps or waits moves the time on when nobody else has anything to do.
 
+mod admin;
+mod explain;
+mod leases;
+mod life;
+mod waiting;
+mod workers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::broadcast;
+use tokio::time::Instant;
+use windlass_core::choice::{Mode, Queue};
+use windlass_core::{Name, Now, Payload, Priority, Record, State, Task, TaskId, Token, limits, retry};
+use windlass_store::memory::MemoryStore;
+use windlass_store::{Clock, Store};
+
+use crate::{Beat, Broker, ClaimRequest, Error, Event, EventKind, Settings, Start, Submit};
+
+const YEAR_2026: u64 = 1_790_000_000_000;
+
+#[derive(Debug)]
+struct SimulatedClock(Instant);
+
+impl Clock for SimulatedClock {
+    fn now(&self) -> Now {
+        let passed = self.0.elapsed().as_millis() as u64;
+        Now { wall: YEAR_2026 + passed, mono: passed }
+    }
+}
+
+fn start() -> Broker {
+    start_with(Settings::default())
+}
+
+fn start_with(settings: Settings) -> Broker {
+    let clock = Arc::new(SimulatedClock(Instant::now()));
+    let store: Arc<dyn Store> = MemoryStore::new(clock.clone());
+    Broker::start(store, clock, settings)
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+fn id(text: &str) -> TaskId {
+    TaskId::new(text).unwrap()
+}
+
+fn json(text: &str) -> Payload {
+    Payload::Json(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+/// A task of type `echo` in the queue `default`.
+fn echo() -> Submit {
+    Submit {
+        id: None,
+        queue: name("default"),
+        kind: name("echo"),
+        payload: json("{}"),
+        priority: Priority::default(),
+        start: Start::Now,
+        expires_at: None,
+        retry: retry::Policy { jitter: 0.0, ..retry::Policy::default() },
+        max_retries: 1,
+        max_crashes: 2,
+        timeout_ms: limits::TIMEOUT_MS_DEFAULT,
+        retention_ms: 60_000,
+        metadata: Vec::new(),
+        fingerprint: None,
+    }
+}
+
+fn named(text: &str) -> Submit {
+    Submit { id: Some(id(text)), ..echo() }
+}
+
+/// One task of any type from `default`, if there is one.
+fn one(worker: &str) -> ClaimRequest {
+    ClaimRequest {
+        worker: name(worker),
+        queues: vec![Queue { name: name("default"), weight: 1 }],
+        mode: Mode::Weighted,
+        types: None,
+        max: 1,
+        wait_ms: 0,
+        lease_ms: None,
+    }
+}
+
+fn beat(worker: &str, incarnation: u64, leases: &[&Task]) -> Beat {
+    Beat {
+        worker: name(worker),
+        incarnation,
+        host: Some("laptop".to_owned()),
+        pid: Some(7),
+        version: None,
+        queues: vec![name("default")],
+        types: None,
+        slots: Some(4),
+        cpu: None,
+        memory_bytes: None,
+        leases: leases.iter().map(|task| (task.record.id.clone(), token(task))).collect(),
+        leaving: false,
+    }
+}
+
+fn token(task: &Task) -> Token {
+    match &task.record.state {
+        State::Running(lease) => lease.token,
+        other => panic!("not running but {other:?}"),
+    }
+}
+
+/// Submits a task and has a worker claim it.
+async fn running(broker: &Broker, submit: Submit, claim: ClaimRequest) -> Task {
+    let id = broker.submit(submit).await.unwrap().task.record.id;
+    let task = broker.claim(claim).await.unwrap().pop().unwrap();
+    assert_eq!(task.record.id, id);
+    task
+}
+
+/// Lets time pass until the record is as wanted; answers how long it took.
+async fn until(broker: &Broker, id: &TaskId, wanted: impl Fn(&Record) -> bool) -> Duration {
+    let began = Instant::now();
+    for _ in 0..200_000 {
+        if broker.get(id).await.is_ok_and(|task| wanted(&task.record)) {
+            return began.elapsed();
+        }
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+    panic!("it never came to this: {:?}", broker.get(id).await.map(|task| task.record));
+}
+
+/// Lets time pass for everybody.
+async fn pass(ms: u64) {
+    for _ in 0..ms {
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+}
+
+/// The events that were sent so far.
+fn heard(events: &mut broadcast::Receiver<Event>) -> Vec<EventKind> {
+    std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.kind).collect()
+}
+
+#[track_caller]
+fn refused<T: std::fmt::Debug>(outcome: Result<T, Error>, code: &str) {
+    assert_eq!(outcome.expect_err("it should be refused").code(), code);
+}

@@ -12,8 +12,6 @@
 //! All of this lives in memory; after a restart of the broker the next beat or claim registers a worker again.
 
 mod judge;
-#[cfg(test)]
-mod tests;
 mod view;
 
 use std::collections::HashMap;

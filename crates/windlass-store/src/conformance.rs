@@ -1,0 +1,163 @@
+//! The suite that every store passes: `windlass_store::conformance_suite!(maker)` makes one named test of each case.
+//!
+//! `maker` is an async function that returns a [`Harness`] around a new, empty store. Cases see the store through the
+//! trait alone and decide every change with `windlass_core`, as the broker does. After each case the whole store is
+//! scanned and compared with its counters ([`Harness::check`]), whatever the case was about.
+
+pub mod changes;
+pub mod claims;
+pub mod inserts;
+pub mod leases;
+pub mod lists;
+mod steps;
+pub mod timers;
+pub mod totals;
+pub mod waits;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::clock::ManualClock;
+use crate::store::Store;
+
+/// Opens the store of a persistent harness again, with all that was in it.
+pub type Open = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send>> + Send + Sync>;
+
+pub struct Harness {
+    pub store: Arc<dyn Store>,
+    pub clock: Arc<ManualClock>,
+    open: Option<Open>,
+}
+
+impl Harness {
+    /// For a store that forgets everything when it is closed.
+    pub fn volatile(store: Arc<dyn Store>, clock: Arc<ManualClock>) -> Harness {
+        Harness { store, clock, open: None }
+    }
+
+    /// For a store that `open` opens, now and again later.
+    pub async fn persistent(clock: Arc<ManualClock>, open: Open) -> Harness {
+        Harness { store: open().await, clock, open: Some(open) }
+    }
+
+    /// Closes the store and opens it again; `false` if this store cannot do that.
+    pub async fn reopen(&mut self) -> bool {
+        let Some(open) = &self.open else { return false };
+        self.store.close().await.expect("the store closes");
+        self.store = open().await;
+        true
+    }
+}
+
+impl fmt::Debug for Harness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Harness")
+            .field("store", &self.store)
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}
+
+#[macro_export]
+macro_rules! conformance_suite {
+    ($make:path) => {
+        $crate::conformance_suite! { @cases $make;
+            inserts {
+                new_tasks_are_numbered_in_order
+                what_was_added_can_be_read
+                same_content_is_the_same_task
+                other_content_clashes
+                equal_ids_inside_a_batch
+                a_plain_batch_adds_what_it_can
+                an_atomic_batch_adds_all_or_nothing
+                the_depth_limit_counts_what_waits
+                a_taken_id_is_told_before_a_full_queue
+                racing_submits_of_one_id_make_one_task
+            }
+            claims {
+                highest_priority_first_and_oldest_first_within
+                a_thousand_mixed_priorities_drain_in_order
+                a_claim_is_a_running_lease
+                tokens_grow_and_differ
+                types_are_filtered
+                strict_mode_serves_the_first_listed_queue
+                weighted_mode_shares_by_weight
+                a_paused_queue_gives_out_nothing
+                only_pending_tasks_are_given_out
+                an_expired_task_is_cancelled_instead_of_given_out
+                each_task_goes_to_one_of_many_claimers
+                places_in_line
+            }
+            waits {
+                an_insert_serves_who_waits
+                a_promotion_serves_who_waits
+                a_release_serves_who_waits
+                a_lost_lease_serves_who_waits
+                a_requeue_serves_who_waits
+                a_resumed_queue_serves_who_waits
+                first_come_first_served
+                only_what_is_wanted_wakes
+                a_wait_ends_empty
+                who_goes_away_gets_nothing
+                many_waiters_share_a_batch
+            }
+            changes {
+                a_task_completes_once
+                failures_are_retried_until_the_dead_letters
+                a_released_task_keeps_its_place_and_attempts
+                a_delayed_release_waits_for_its_time
+                a_task_is_cancelled_in_every_live_state
+                a_requeued_task_goes_to_the_end_of_the_line
+                a_removed_task_is_forgotten_and_its_id_is_free
+                a_stale_revision_is_a_conflict
+                one_of_many_racing_changes_is_committed
+                a_batch_answers_in_order
+                a_lease_is_not_committed
+            }
+            leases {
+                a_lease_runs_out
+                an_extension_moves_the_deadline
+                an_extension_after_the_end_was_noticed_is_refused
+                a_report_may_still_win_against_the_reaper
+                dead_workers_lose_their_leases_at_once
+                a_lost_lease_can_do_nothing
+                too_many_crashes_are_a_dead_letter
+                a_jump_of_the_wall_clock_ends_no_lease
+                a_cancelled_holder_is_told
+                expired_keeps_to_its_limit
+                running_leases_get_a_fresh_window_after_a_reopen
+            }
+            timers {
+                due_tasks_come_earliest_first
+                prunable_tasks_come_earliest_first
+                nearer_deadlines_are_signalled
+                timers_outlive_a_reopen
+            }
+            lists {
+                pages_go_from_newest_to_oldest
+                filters_select
+                a_walk_misses_nothing_while_tasks_are_added
+                a_page_has_a_ceiling
+            }
+            totals {
+                queues_are_listed_by_name
+                the_ledger_counts_every_change
+                counters_agree_after_a_random_mix
+                everything_outlives_a_reopen
+                a_closed_store_answers_so
+            }
+        }
+    };
+    (@cases $make:path; $($module:ident { $($case:ident)* })*) => {
+        $($(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                let mut harness = $make().await;
+                $crate::conformance::$module::$case(&mut harness).await;
+                harness.check().await;
+            }
+        )*)*
+    };
+}

@@ -1,0 +1,111 @@
+//! What comes up by the wall clock.
+
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use windlass_core::transition::Failure;
+use windlass_core::{NewTask, StateName, Task};
+
+use super::Harness;
+use super::steps::{claim, failure, ids};
+use crate::store::{Claim, Due};
+
+fn scheduled(h: &Harness, text: &str, in_ms: u64) -> NewTask {
+    NewTask { scheduled_at: Some(h.wall() + in_ms), ..h.task(text) }
+}
+
+/// Compares an answer with all that has come up and what comes next. A store may tell less at a time, as long as `next`
+/// says that it has not told everything.
+fn check(h: &Harness, due: &Due, all: &[&str], next: u64) {
+    let told = ids(&due.tasks);
+    if told.len() < all.len() {
+        assert!(
+            !told.is_empty() && due.next.is_some_and(|at| at <= h.wall()),
+            "{told:?} of {all:?}, {:?}",
+            due.next
+        );
+        assert_eq!(told, all[..told.len()]);
+    } else {
+        assert_eq!((&told[..], due.next), (all, Some(next)));
+    }
+}
+
+pub async fn due_tasks_come_earliest_first(h: &mut Harness) {
+    let start = h.wall();
+    h.add(vec![scheduled(h, "c", 300), scheduled(h, "a", 100), scheduled(h, "b", 200), h.task("now")]).await;
+    let expiring = NewTask { expires_at: Some(start + 150), ..scheduled(h, "short", 900) };
+    let waiting = NewTask { expires_at: Some(start + 250), ..h.task("waiting") };
+    h.add(vec![expiring, waiting]).await;
+    let due = async |limit| h.store.due(limit).await.expect("due");
+    check(h, &due(10).await, &[], start + 100);
+    h.clock.advance_ms(99);
+    assert!(due(10).await.tasks.is_empty());
+    h.clock.advance_ms(151);
+    assert_eq!(ids(&due(1).await.tasks), ["a"], "at most as many as asked for");
+    check(h, &due(10).await, &["a", "short", "b", "waiting"], start + 300);
+    let states: Vec<_> = h.promote().await.iter().map(|record| record.state_name()).collect();
+    use StateName::{Cancelled, Pending};
+    assert_eq!(states, [Pending, Cancelled, Pending, Cancelled]);
+    check(h, &due(10).await, &[], start + 300);
+    // Those promoted go behind what was pending before them, in order of their promotion.
+    assert_eq!(ids(&h.take(Claim { max: 9, ..claim() }).await), ["now", "a", "b"]);
+}
+
+pub async fn prunable_tasks_come_earliest_first(h: &mut Harness) {
+    let kept = |text: &str, retention_ms| NewTask { retention_ms, ..h.task(text) };
+    let start = h.wall();
+    h.add(vec![kept("a", 300), kept("b", 100), kept("c", 200), kept("live", 0)]).await;
+    let tasks = h.take(Claim { max: 3, ..claim() }).await;
+    h.complete(&tasks[0].record).await;
+    h.cancel(&tasks[1].record).await;
+    h.fail(&tasks[2], Failure { retryable: false, ..failure() }).await;
+    let prunable = async |limit| h.store.prunable(limit).await.expect("prunable");
+    check(h, &prunable(9).await, &[], start + 100);
+    h.clock.advance_ms(200);
+    assert_eq!(ids(&prunable(1).await.tasks), ["b"]);
+    check(h, &prunable(9).await, &["b", "c"], start + 300);
+    for expected in ["b", "c"] {
+        let Task { record, .. } = prunable(1).await.tasks.remove(0);
+        assert_eq!(record.id.as_str(), expected);
+        h.remove(&record).await;
+    }
+    check(h, &prunable(9).await, &[], start + 300);
+    assert_eq!(h.store.ledger().await.expect("ledger").removed, 2);
+}
+
+pub async fn nearer_deadlines_are_signalled(h: &mut Harness) {
+    let signals = h.store.signals();
+    h.add(vec![scheduled(h, "far", 10_000)]).await;
+    heard(&signals.due).await;
+    h.add(vec![scheduled(h, "near", 1000)]).await;
+    heard(&signals.due).await;
+    h.add_named(&["a", "b"]).await;
+    let first = h.take(Claim { lease_ms: 9000, ..claim() }).await.remove(0);
+    heard(&signals.leases).await;
+    h.take(Claim { lease_ms: 1000, ..claim() }).await;
+    heard(&signals.leases).await;
+    h.complete(&first.record).await;
+    heard(&signals.prunable).await;
+}
+
+/// The signal comes, or has come already.
+async fn heard(signal: &Notify) {
+    let patience = Duration::from_secs(30);
+    tokio::time::timeout(patience, signal.notified()).await.expect("a nearer deadline was not signalled");
+}
+
+pub async fn timers_outlive_a_reopen(h: &mut Harness) {
+    let start = h.wall();
+    h.add(vec![scheduled(h, "later", 1000), h.task("fails"), NewTask { retention_ms: 50, ..h.task("ends") }])
+        .await;
+    let tasks = h.take(Claim { max: 2, ..claim() }).await;
+    h.fail(&tasks[0], Failure { retry_after_ms: Some(500), ..failure() }).await;
+    h.complete(&tasks[1].record).await;
+    h.reopen().await;
+    check(h, &h.store.due(9).await.expect("due"), &[], start + 500);
+    check(h, &h.store.prunable(9).await.expect("prunable"), &[], start + 50);
+    h.clock.advance_ms(1000);
+    let promoted: Vec<_> = h.promote().await.iter().map(|record| record.id.to_string()).collect();
+    assert_eq!(promoted, ["fails", "later"]);
+    assert_eq!(ids(&h.store.prunable(9).await.expect("prunable").tasks), ["ends"]);
+}

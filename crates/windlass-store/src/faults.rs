@@ -1,0 +1,275 @@
+//! A store that misbehaves on demand, around one that does not.
+//!
+//! Faults come one by one when a test asks for them ([`Faulty::once`]) or by a seeded schedule ([`Faulty::begin`]), so a
+//! run can be repeated. Each that fires is counted: a test in which none fired has shown nothing.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use windlass_core::choice::Draws;
+use windlass_core::{Name, Record, Task, TaskId, Transition};
+
+use crate::store::{
+    Capabilities, Claim, Committed, Due, Error, Expire, Extend, Extended, Insert, Inserted, Ledger, List,
+    Page, QueueCounts, Signals, Store,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// [`Error::Busy`]; nothing is done.
+    Refuse,
+    /// [`Error::Failed`] after it was done: for the caller the outcome is unknown.
+    LoseAnswer,
+    /// It is done, and no answer ever comes.
+    Silence,
+    /// It begins this much later.
+    Delay(Duration),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verb {
+    Insert,
+    Claim,
+    Commit,
+    Extend,
+    Due,
+    Prunable,
+    Expired,
+    Get,
+    Peek,
+    List,
+    Position,
+    Queues,
+    Ledger,
+    SetPaused,
+}
+
+/// Faults at random: one call in `one_in` of the named verbs gets one of `faults`.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    pub seed: u64,
+    pub one_in: u64,
+    pub verbs: Vec<Verb>,
+    pub faults: Vec<Fault>,
+}
+
+#[derive(Debug)]
+pub struct Faulty {
+    inner: Arc<dyn Store>,
+    plan: Mutex<Plan>,
+}
+
+#[derive(Debug, Default)]
+struct Plan {
+    once: HashMap<Verb, VecDeque<Fault>>,
+    schedule: Option<(Schedule, Draws)>,
+    fired: u64,
+}
+
+impl Faulty {
+    pub fn new(inner: Arc<dyn Store>) -> Arc<Faulty> {
+        Arc::new(Self { inner, plan: Mutex::default() })
+    }
+
+    /// The next call of `verb` gets `fault`; asked for several times, the next calls get one each.
+    pub fn once(&self, verb: Verb, fault: Fault) {
+        self.plan.lock().once.entry(verb).or_default().push_back(fault);
+    }
+
+    /// From here on faults come by `schedule`, in place of an earlier one.
+    pub fn begin(&self, schedule: Schedule) {
+        let draws = Draws::new(schedule.seed);
+        self.plan.lock().schedule = Some((schedule, draws));
+    }
+
+    /// No more faults, of either kind.
+    pub fn calm(&self) {
+        let mut plan = self.plan.lock();
+        plan.once.clear();
+        plan.schedule = None;
+    }
+
+    /// How many faults fired so far.
+    pub fn fired(&self) -> u64 {
+        self.plan.lock().fired
+    }
+
+    async fn pass<T>(&self, verb: Verb, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let fault = self.plan.lock().next(verb);
+        match fault {
+            None => call.await,
+            Some(Fault::Refuse) => Err(Error::Busy),
+            Some(Fault::LoseAnswer) => {
+                call.await?;
+                Err(Error::Failed("the answer was lost on purpose".into()))
+            }
+            Some(Fault::Silence) => {
+                // What it answered matters to nobody.
+                let _ = call.await;
+                std::future::pending().await
+            }
+            Some(Fault::Delay(delay)) => {
+                tokio::time::sleep(delay).await;
+                call.await
+            }
+        }
+    }
+}
+
+impl Plan {
+    fn next(&mut self, verb: Verb) -> Option<Fault> {
+        let asked = self.once.get_mut(&verb).and_then(VecDeque::pop_front);
+        let fault = asked.or_else(|| self.scheduled(verb))?;
+        self.fired += 1;
+        Some(fault)
+    }
+
+    fn scheduled(&mut self, verb: Verb) -> Option<Fault> {
+        let (schedule, draws) = self.schedule.as_mut()?;
+        if schedule.faults.is_empty() || !schedule.verbs.contains(&verb) {
+            return None;
+        }
+        if draws.next_u64() % schedule.one_in.max(1) != 0 {
+            return None;
+        }
+        Some(schedule.faults[(draws.next_u64() % schedule.faults.len() as u64) as usize])
+    }
+}
+
+#[async_trait]
+impl Store for Faulty {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {
+        self.pass(Verb::Insert, self.inner.insert(insert)).await
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Vec<Task>, Error> {
+        self.pass(Verb::Claim, self.inner.claim(claim)).await
+    }
+
+    async fn commit(&self, transitions: Vec<Transition>) -> Result<Vec<Committed>, Error> {
+        self.pass(Verb::Commit, self.inner.commit(transitions)).await
+    }
+
+    async fn extend(&self, extensions: Vec<Extend>) -> Result<Vec<Extended>, Error> {
+        self.pass(Verb::Extend, self.inner.extend(extensions)).await
+    }
+
+    async fn due(&self, limit: usize) -> Result<Due, Error> {
+        self.pass(Verb::Due, self.inner.due(limit)).await
+    }
+
+    async fn prunable(&self, limit: usize) -> Result<Due, Error> {
+        self.pass(Verb::Prunable, self.inner.prunable(limit)).await
+    }
+
+    async fn expired(&self, expire: Expire) -> Result<Due, Error> {
+        self.pass(Verb::Expired, self.inner.expired(expire)).await
+    }
+
+    async fn get(&self, id: &TaskId) -> Result<Option<Task>, Error> {
+        self.pass(Verb::Get, self.inner.get(id)).await
+    }
+
+    async fn peek(&self, id: &TaskId) -> Result<Option<Record>, Error> {
+        self.pass(Verb::Peek, self.inner.peek(id)).await
+    }
+
+    async fn list(&self, list: List) -> Result<Page, Error> {
+        self.pass(Verb::List, self.inner.list(list)).await
+    }
+
+    async fn position(&self, record: &Record) -> Result<Option<u64>, Error> {
+        self.pass(Verb::Position, self.inner.position(record)).await
+    }
+
+    async fn queues(&self, name: Option<&Name>) -> Result<Vec<QueueCounts>, Error> {
+        self.pass(Verb::Queues, self.inner.queues(name)).await
+    }
+
+    async fn ledger(&self) -> Result<Ledger, Error> {
+        self.pass(Verb::Ledger, self.inner.ledger()).await
+    }
+
+    async fn set_paused(&self, queue: &Name, paused: bool) -> Result<(), Error> {
+        self.pass(Verb::SetPaused, self.inner.set_paused(queue, paused)).await
+    }
+
+    fn signals(&self) -> &Signals {
+        self.inner.signals()
+    }
+
+    async fn failed(&self) -> String {
+        self.inner.failed().await
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        self.inner.close().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::memory::MemoryStore;
+
+    async fn pause(store: &Faulty, queue: &str) -> Result<(), Error> {
+        store.set_paused(&Name::new(queue).unwrap(), true).await
+    }
+
+    async fn known(store: &Faulty) -> usize {
+        store.inner.queues(None).await.unwrap().len()
+    }
+
+    #[tokio::test]
+    async fn faults_that_are_asked_for_come_once_each_and_in_order() {
+        let store = Faulty::new(MemoryStore::new(ManualClock::shared()));
+        store.once(Verb::SetPaused, Fault::Refuse);
+        store.once(Verb::SetPaused, Fault::LoseAnswer);
+        store.once(Verb::Insert, Fault::Refuse);
+        assert!(matches!(pause(&store, "a").await, Err(Error::Busy)));
+        assert_eq!(known(&store).await, 0, "refused before anything was done");
+        assert!(matches!(pause(&store, "b").await, Err(Error::Failed(_))));
+        assert_eq!(known(&store).await, 1, "done, but the answer was lost");
+        assert!(pause(&store, "c").await.is_ok());
+        assert_eq!(store.fired(), 2);
+    }
+
+    #[tokio::test]
+    async fn silence_does_the_work_and_never_answers() {
+        let store = Faulty::new(MemoryStore::new(ManualClock::shared()));
+        store.once(Verb::SetPaused, Fault::Silence);
+        let call = pause(&store, "a");
+        assert!(tokio::time::timeout(Duration::from_millis(1), call).await.is_err());
+        assert_eq!(known(&store).await, 1);
+    }
+
+    #[tokio::test]
+    async fn a_schedule_repeats_with_its_seed_and_spares_other_verbs() {
+        let mut runs = Vec::new();
+        for seed in [7, 7, 8] {
+            let store = Faulty::new(MemoryStore::new(ManualClock::shared()));
+            let faults = vec![Fault::Refuse, Fault::LoseAnswer, Fault::Delay(Duration::ZERO)];
+            store.begin(Schedule { seed, one_in: 3, verbs: vec![Verb::SetPaused], faults });
+            let mut answers = Vec::new();
+            for _ in 0..100 {
+                answers.push(format!("{:?}", pause(&store, "a").await));
+                assert!(store.ledger().await.is_ok());
+            }
+            assert!(store.fired() > 10, "{}", store.fired());
+            store.calm();
+            assert!(pause(&store, "a").await.is_ok());
+            runs.push(answers);
+        }
+        assert_eq!(runs[0], runs[1]);
+        assert_ne!(runs[0], runs[2]);
+    }
+}

@@ -1,0 +1,5 @@
+//! The stores, from outside.
+
+mod embedded;
+mod memory;
+mod model;

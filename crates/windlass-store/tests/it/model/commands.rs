@@ -1,0 +1,411 @@
+//! The commands, and how their answers are compared.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use windlass_core::choice::{Draws, Mode, Queue};
+use windlass_core::transition::{self, Failure};
+use windlass_core::{
+    Body, Change, Name, NewTask, Payload, Priority, Progress, Record, State, StateName, Task, TaskId, Token,
+    Transition, retry,
+};
+use windlass_store::clock::ManualClock;
+use windlass_store::{Claim, Clock, Committed, Due, Expire, Extend, Insert, Inserted, List, Store};
+
+const QUEUES: [&str; 4] = ["q0", "q1", "q2", "q3"];
+const TYPES: [&str; 3] = ["t0", "t1", "t2"];
+const WORKERS: [&str; 3] = ["w0", "w1", "w2"];
+/// How many records are remembered, fresh ones and those that went stale.
+const SEEN_MAX: usize = 120;
+
+pub(crate) fn name(text: &str) -> Name {
+    Name::new(text).expect("a valid name")
+}
+
+pub(crate) struct Pair {
+    clock: Arc<ManualClock>,
+    a: Arc<dyn Store>,
+    pub(crate) b: Arc<dyn Store>,
+    draws: Draws,
+    tasks: u64,
+    seen: Vec<Task>,
+    conflicts: u64,
+}
+
+/// Calls both stores, compares the answers and returns that of the first.
+macro_rules! both {
+    ($pair:expr, $verb:ident($($argument:expr),*)) => {{
+        let a = $pair.a.$verb($($argument),*).await.expect(stringify!($verb));
+        let b = $pair.b.$verb($($argument),*).await.expect(stringify!($verb));
+        same(stringify!($verb), &a, &b);
+        a
+    }};
+}
+
+impl Pair {
+    pub(crate) fn new(clock: Arc<ManualClock>, a: Arc<dyn Store>, b: Arc<dyn Store>, draws: Draws) -> Self {
+        Self { clock, a, b, draws, tasks: 0, seen: Vec::new(), conflicts: 0 }
+    }
+
+    pub(crate) async fn step(&mut self) {
+        match self.draw(100) {
+            0..22 => self.insert().await,
+            22..44 => self.claim().await,
+            44..68 => self.commit().await,
+            68..74 => self.extend().await,
+            74..80 => self.promote().await,
+            80..84 => self.reap().await,
+            84..87 => self.prune().await,
+            87..90 => self.pause().await,
+            90..97 => self.pass_time(),
+            _ => self.look().await,
+        }
+    }
+
+    fn draw(&mut self, of: u64) -> u64 {
+        self.draws.next_u64() % of
+    }
+
+    fn one_in(&mut self, of: u64) -> bool {
+        self.draw(of) == 0
+    }
+
+    fn any(&mut self, texts: &[&str]) -> Name {
+        let i = self.draw(texts.len() as u64) as usize;
+        name(texts[i])
+    }
+
+    fn wall(&self) -> u64 {
+        self.clock.now().wall
+    }
+
+    fn remember(&mut self, task: Task) {
+        self.seen.push(task);
+        if self.seen.len() > SEEN_MAX {
+            let i = self.draw(SEEN_MAX as u64) as usize;
+            self.seen.swap_remove(i);
+        }
+    }
+
+    fn recall(&mut self) -> Option<Task> {
+        let i = self.draw(self.seen.len().max(1) as u64) as usize;
+        self.seen.get(i).cloned()
+    }
+
+    async fn insert(&mut self) {
+        let tasks: Vec<NewTask> = (0..=self.draw(6)).map(|_| self.new_task()).collect();
+        let atomic = self.one_in(3);
+        let max_depth = self.one_in(4).then(|| 5 + self.draw(20));
+        let insert = || Insert { tasks: tasks.clone(), atomic, max_depth };
+        let answers = both!(self, insert(insert()));
+        for (answer, new) in answers.into_iter().zip(tasks) {
+            match answer {
+                Inserted::New(record) => self.remember(Task { record, body: new.body }),
+                Inserted::Same(task) => self.remember(*task),
+                _ => {}
+            }
+        }
+    }
+
+    /// A new task, or now and then one whose id is taken, with the same content or other.
+    fn new_task(&mut self) -> NewTask {
+        let number = if self.one_in(6) { self.draw(self.tasks + 1) } else { self.tasks };
+        self.tasks = self.tasks.max(number + 1);
+        let content = if self.one_in(20) { 0 } else { number as u8 };
+        let now = self.wall();
+        NewTask {
+            id: TaskId::new(&format!("task-{number}")).expect("a valid id"),
+            queue: self.any(&QUEUES),
+            kind: self.any(&TYPES),
+            priority: Priority(self.draw(4) as u8 * 80),
+            created_at: now,
+            scheduled_at: self.one_in(4).then(|| now + self.draw(2000)),
+            expires_at: self.one_in(5).then(|| now + self.draw(3000)),
+            retention_ms: self.draw(4000),
+            body: Body {
+                payload: Payload::Binary(Bytes::from(vec![content; number as usize % 64])),
+                metadata: vec![("number".into(), number.to_string())],
+                timeout_ms: 1000,
+                max_retries: self.draw(4) as u32,
+                max_crashes: self.draw(4) as u32,
+                retry: retry::Policy::default(),
+                fingerprint: (!self.one_in(8)).then_some([content; 16]),
+            },
+        }
+    }
+
+    async fn claim(&mut self) {
+        let queues = (0..=self.draw(4))
+            .map(|_| Queue { name: self.any(&QUEUES), weight: self.draw(5) as u32 })
+            .collect();
+        let types = self.one_in(3).then(|| (0..self.draw(3)).map(|_| self.any(&TYPES)).collect());
+        let claim = Claim {
+            worker: self.any(&WORKERS),
+            queues,
+            mode: if self.one_in(2) { Mode::Strict } else { Mode::Weighted },
+            types,
+            max: self.draw(5) as u32,
+            lease_ms: 100 + self.draw(1500),
+            wait_ms: 0,
+            seed: self.draws.next_u64(),
+        };
+        for task in both!(self, claim(claim.clone())) {
+            self.remember(task);
+        }
+    }
+
+    async fn commit(&mut self) {
+        let mut tasks = Vec::new();
+        for _ in 0..=self.draw(4) {
+            let Some(mut task) = self.recall() else { return };
+            // Half of the time what is decided on is what is stored; the rest may be long out of date.
+            if self.one_in(2)
+                && let Some(stored) = both!(self, get(&task.record.id))
+            {
+                task = stored;
+            }
+            tasks.push(task);
+        }
+        self.commit_decided(tasks, Self::decide).await;
+    }
+
+    /// Any input, as a worker, a person or a loop could have it.
+    fn decide(&mut self, Task { record, body }: &Task) -> Option<Change> {
+        let now = self.wall();
+        let token = match &record.state {
+            State::Running(lease) => lease.token,
+            _ => record.ended.unwrap_or(Token { number: 0, secret: 0 }),
+        };
+        let failure = Failure {
+            error: format!("error {}", self.draw(9)),
+            retryable: !self.one_in(4),
+            retry_after_ms: self.one_in(3).then(|| self.draw(1000)),
+            random: self.draw(100) as f64 / 100.0,
+        };
+        let result = self.one_in(2).then(|| Payload::Json(Bytes::from_static(b"[1,2]")));
+        let decision = match self.draw(8) {
+            0 | 1 => transition::complete(record, token, result, now),
+            2 => transition::fail(record, body, token, failure, now),
+            3 => transition::release(record, token, self.one_in(2).then_some(300), now),
+            4 => transition::cancel(record, now),
+            5 => transition::retry(record, now),
+            6 if self.one_in(4) => transition::remove(record, now),
+            6 => transition::lose_lease(record, body, "lost", now),
+            _ => transition::tick(record, now),
+        };
+        decision.ok().flatten()
+    }
+
+    async fn commit_decided(
+        &mut self,
+        tasks: Vec<Task>,
+        mut decide: impl FnMut(&mut Self, &Task) -> Option<Change>,
+    ) {
+        let mut transitions = Vec::new();
+        let mut bodies = Vec::new();
+        for task in tasks {
+            let Some(change) = decide(self, &task) else { continue };
+            let Record { id, seq, revision, .. } = task.record;
+            transitions.push(Transition { id, seq, revision, change });
+            bodies.push(task.body);
+        }
+        for (answer, body) in both!(self, commit(transitions.clone())).into_iter().zip(bodies) {
+            match answer {
+                Committed::Done(record) => self.remember(Task { record: *record, body }),
+                Committed::Conflict => self.conflicts += 1,
+                Committed::Missing => {}
+            }
+        }
+    }
+
+    async fn extend(&mut self) {
+        let mut extensions = Vec::new();
+        for _ in 0..=self.draw(6) {
+            let Some(Task { record, .. }) = self.recall() else { return };
+            let held = match &record.state {
+                State::Running(lease) => Some(lease.token),
+                _ => record.ended,
+            };
+            let Some(token) = held else { continue };
+            let progress =
+                self.one_in(2).then(|| Progress { fraction: self.draw(10) as f64 / 10.0, note: None });
+            let lease_ms = self.one_in(3).then(|| 100 + self.draw(3000));
+            extensions.push(Extend { id: record.id, token, lease_ms, progress });
+        }
+        both!(self, extend(extensions.clone()));
+    }
+
+    async fn promote(&mut self) {
+        let limit = 1 + self.draw(20) as usize;
+        let due = self.due("due", self.a.due(limit).await, self.b.due(limit).await);
+        self.commit_decided(due.tasks, |pair, task| {
+            transition::tick(&task.record, pair.wall()).ok().flatten()
+        })
+        .await;
+    }
+
+    async fn prune(&mut self) {
+        let limit = 1 + self.draw(20) as usize;
+        let due = self.due("prunable", self.a.prunable(limit).await, self.b.prunable(limit).await);
+        self.commit_decided(due.tasks, |pair, task| {
+            transition::remove(&task.record, pair.wall()).ok().flatten()
+        })
+        .await;
+    }
+
+    async fn reap(&mut self) {
+        let dead_workers: Vec<Name> = if self.one_in(4) { vec![self.any(&WORKERS)] } else { Vec::new() };
+        let mut tasks = self.expired(dead_workers).await;
+        // The reaper may come back for some of them later.
+        tasks.retain(|_| !self.one_in(4));
+        self.lose(tasks).await;
+    }
+
+    /// All leases that are over. The order among them is not promised.
+    async fn expired(&mut self, dead_workers: Vec<Name>) -> Vec<Task> {
+        let expire = || Expire { dead_workers: dead_workers.clone(), limit: usize::MAX };
+        let by_seq = |mut due: Due| {
+            due.tasks.sort_by_key(|task| task.record.seq);
+            due
+        };
+        let a = self.a.expired(expire()).await.map(by_seq);
+        let b = self.b.expired(expire()).await.map(by_seq);
+        self.due("expired", a, b).tasks
+    }
+
+    async fn lose(&mut self, tasks: Vec<Task>) {
+        self.commit_decided(tasks, |pair, Task { record, body }| {
+            transition::lose_lease(record, body, "lease ran out", pair.wall()).ok().flatten()
+        })
+        .await;
+    }
+
+    fn due(
+        &self,
+        verb: &str,
+        a: Result<Due, windlass_store::Error>,
+        b: Result<Due, windlass_store::Error>,
+    ) -> Due {
+        let (a, b) = (a.expect(verb), b.expect(verb));
+        same(verb, &a.tasks, &b.tasks);
+        same(verb, &a.next, &b.next);
+        a
+    }
+
+    async fn pause(&mut self) {
+        let queue = self.any(&QUEUES);
+        let paused = self.one_in(3);
+        both!(self, set_paused(&queue, paused));
+    }
+
+    fn pass_time(&mut self) {
+        let ms = if self.one_in(5) { self.draw(5000) } else { self.draw(200) };
+        self.clock.advance_ms(ms);
+        if self.one_in(8) {
+            let jump = self.draw(4000) as i64 - 2000;
+            self.clock.jump_wall_ms(jump);
+        }
+    }
+
+    async fn look(&mut self) {
+        let list = List {
+            states: (0..self.draw(3)).map(|_| StateName::ALL[self.draw(8) as usize]).collect(),
+            queue: self.one_in(3).then(|| self.any(&QUEUES)),
+            kind: self.one_in(3).then(|| self.any(&TYPES)),
+            worker: self.one_in(5).then(|| self.any(&WORKERS)),
+            text: self.one_in(4).then(|| self.draw(30).to_string()),
+            created_after: None,
+            created_before: None,
+            before: self.one_in(3).then(|| self.draw(self.tasks + 1)),
+            limit: 1 + self.draw(30) as usize,
+        };
+        self.compare_lists(list).await;
+        if let Some(Task { record, .. }) = self.recall() {
+            both!(self, peek(&record.id));
+            both!(self, position(&record));
+        }
+        let queue = self.any(&QUEUES);
+        both!(self, queues(Some(&queue)));
+        both!(self, ledger());
+    }
+
+    /// The pages may be cut differently; what they hold together may not.
+    async fn compare_lists(&self, list: List) -> Vec<Task> {
+        let (a, b) = (walk(&self.a, list.clone()).await, walk(&self.b, list).await);
+        same("list", &a, &b);
+        a
+    }
+
+    pub(crate) async fn compare_everything(&mut self) {
+        let tasks = self.compare_lists(List { limit: 500, ..List::default() }).await;
+        for Task { record, .. } in &tasks {
+            both!(self, get(&record.id));
+            both!(self, position(record));
+        }
+        both!(self, queues(None));
+        let ledger = both!(self, ledger());
+        assert_eq!(ledger.submitted, tasks.len() as u64 + ledger.removed);
+    }
+
+    /// A run that left out half of what can happen has shown little.
+    pub(crate) async fn show_coverage(&self) {
+        let ledger = self.a.ledger().await.expect("ledger");
+        let counts =
+            [ledger.completed, ledger.failed, ledger.crashed, ledger.dead_lettered, ledger.cancelled];
+        assert!(
+            counts.iter().all(|count| *count > 0) && ledger.expired > 0 && ledger.removed > 0,
+            "{ledger:?}"
+        );
+        assert!(self.conflicts > 0, "no stale change was tried");
+    }
+
+    /// Deadlines do not outlive a store, so none may have passed when it is closed.
+    pub(crate) async fn before_reopen(&mut self) {
+        let tasks = self.expired(Vec::new()).await;
+        self.lose(tasks).await;
+    }
+
+    /// Puts what is kept in memory only, deadlines and progress, back to the same values in both.
+    pub(crate) async fn after_reopen(&mut self) {
+        let running = List { states: vec![StateName::Running], limit: 500, ..List::default() };
+        let extension = |Task { record, .. }: Task| match record.state {
+            State::Running(lease) => Extend {
+                id: record.id,
+                token: lease.token,
+                lease_ms: None,
+                progress: Some(Progress { fraction: 0.0, note: None }),
+            },
+            state => panic!("listed as running: {state:?}"),
+        };
+        let extensions: Vec<Extend> = walk(&self.a, running).await.into_iter().map(extension).collect();
+        both!(self, extend(extensions.clone()));
+        self.compare_everything().await;
+    }
+}
+
+fn same<T: Debug + PartialEq>(verb: &str, a: &T, b: &T) {
+    assert!(a == b, "the stores differ in {verb}:\n  {a:?}\nand\n  {b:?}");
+}
+
+async fn walk(store: &Arc<dyn Store>, mut list: List) -> Vec<Task> {
+    let mut tasks = Vec::new();
+    loop {
+        let page = store.list(list.clone()).await.expect("list");
+        tasks.extend(page.tasks);
+        match page.next {
+            Some(next) => list.before = Some(next),
+            None => return tasks,
+        }
+    }
+}
+
+/// Uses up one number of a store and leaves nothing else behind but its ledger's count.
+pub(crate) async fn add_and_remove(store: &Arc<dyn Store>) {
+    let mut pair = Pair::new(ManualClock::shared(), Arc::clone(store), Arc::clone(store), Draws::new(0));
+    let tasks = vec![NewTask { queue: name("q0"), scheduled_at: None, ..pair.new_task() }];
+    let answers = store.insert(Insert { tasks, atomic: false, max_depth: None }).await.expect("insert");
+    let Inserted::New(Record { id, seq, revision, .. }) = answers[0].clone() else { panic!("{answers:?}") };
+    let change = Change::Removed { at: pair.wall() };
+    store.commit(vec![Transition { id, seq, revision, change }]).await.expect("commit");
+}

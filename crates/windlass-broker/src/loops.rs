@@ -215,6 +215,29 @@ mod tests {
         assert_eq!(Next::after(0, 0, Some(0), 1000), Next::In(Duration::from_millis(1)));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_panics_is_started_again() {
+        static STEPS: AtomicU64 = AtomicU64::new(0);
+        static AGAIN: Notify = Notify::const_new();
+        static FRAGILE: Loop = Loop {
+            index: 0,
+            name: "fragile",
+            step: |_| {
+                Box::pin(async {
+                    assert!(STEPS.fetch_add(1, Ordering::SeqCst) > 0, "the first step panics on purpose");
+                    AGAIN.notify_one();
+                    Ok(Next::In(SLEEP_MAX))
+                })
+            },
+            wakeup: promoter::wakeup,
+        };
+        let broker = crate::tests::start();
+        let kept = tokio::spawn(keep(broker.clone(), &FRAGILE));
+        AGAIN.notified().await;
+        broker.stop().await;
+        kept.await.unwrap();
+    }
+
     #[test]
     fn backoff_grows_and_is_bounded() {
         for failures in 1..100 {

@@ -3,6 +3,7 @@
 
 mod admin;
 mod explain;
+mod faults;
 mod leases;
 mod life;
 mod waiting;
@@ -33,7 +34,7 @@ impl Clock for SimulatedClock {
     }
 }
 
-fn start() -> Broker {
+pub(crate) fn start() -> Broker {
     start_with(Settings::default())
 }
 

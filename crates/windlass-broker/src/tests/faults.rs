@@ -1,0 +1,105 @@
+//! The broker on a store that misbehaves.
+
+use windlass_core::{Outcome, StateName};
+use windlass_store::faults::{Fault, Faulty, Schedule, Verb};
+
+use super::*;
+
+fn start_faulty() -> (Broker, Arc<Faulty>) {
+    let clock = Arc::new(SimulatedClock(Instant::now()));
+    let faulty = Faulty::new(MemoryStore::new(clock.clone()));
+    (Broker::start(faulty.clone(), clock, Settings::default()), faulty)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_loops_outlive_what_the_store_does_to_them() {
+    let (broker, faulty) = start_faulty();
+    let faults = [Fault::Refuse, Fault::LoseAnswer, Fault::Silence, Fault::Delay(Duration::from_secs(3))];
+    let looks = [Verb::Due, Verb::Expired, Verb::Prunable, Verb::Commit];
+    for (i, (verb, fault)) in looks.iter().flat_map(|verb| faults.map(|fault| (*verb, fault))).enumerate() {
+        let task = id(&format!("task-{i}"));
+        let submit =
+            Submit { id: Some(task.clone()), start: Start::AfterMs(1000), retention_ms: 3000, ..echo() };
+        broker.submit(submit).await.unwrap();
+        faulty.once(verb, fault);
+        // Promoted, claimed, lost, claimed, lost for good, forgotten: each of the loops has had its turn.
+        for _ in 0..2 {
+            until(&broker, &task, |record| record.state == State::Pending).await;
+            let claim = ClaimRequest { lease_ms: Some(1000), ..one("w") };
+            assert_eq!(broker.claim(claim).await.unwrap().len(), 1, "{verb:?} {fault:?}");
+        }
+        until(&broker, &task, |record| record.state_name() == StateName::DeadLetter).await;
+        let mut waited = 0;
+        while broker.get(&task).await.is_ok() {
+            pass(1000).await;
+            waited += 1;
+            assert!(waited < 100, "never forgotten after {verb:?} {fault:?}");
+        }
+    }
+    assert_eq!(faulty.fired(), 16);
+    assert!(broker.health().await.loops.iter().all(|it| it.failures == 0));
+    broker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_whose_answer_was_lost_is_repeated_and_those_who_wait_hear_of_it() {
+    let (broker, faulty) = start_faulty();
+    let task = running(&broker, echo(), one("w")).await;
+    let id = task.record.id.clone();
+    let waiter = tokio::spawn({
+        let (broker, id) = (broker.clone(), id.clone());
+        async move { broker.wait(&id, 60_000).await }
+    });
+    pass(1).await;
+    faulty.once(Verb::Commit, Fault::LoseAnswer);
+    refused(broker.complete(&id, token(&task), Some(json("1"))).await, "store_failed");
+    let again = broker.complete(&id, token(&task), Some(json("1"))).await.unwrap();
+    assert_eq!((again.state_name(), again.history.len()), (StateName::Completed, 1));
+    assert_eq!(waiter.await.unwrap().unwrap().record.result, Some(json("1")));
+    broker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_random_faults_every_task_is_completed_exactly_once() {
+    const TASKS: usize = 200;
+    let (broker, faulty) = start_faulty();
+    for i in 0..TASKS {
+        let delay = Start::AfterMs(i as u64 % 7 * 500);
+        let task = Submit { start: delay, max_crashes: 1000, max_retries: 1000, ..named(&format!("t-{i}")) };
+        broker.submit(Submit { retention_ms: limits::RETENTION_MS_MAX, ..task }).await.unwrap();
+    }
+    faulty.begin(Schedule {
+        seed: 11,
+        one_in: 5,
+        verbs: vec![Verb::Claim, Verb::Commit, Verb::Due, Verb::Expired, Verb::Peek, Verb::Get],
+        faults: vec![Fault::Refuse, Fault::LoseAnswer, Fault::Delay(Duration::from_millis(700))],
+    });
+    let workers: Vec<_> = (0..8).map(|i| tokio::spawn(work(broker.clone(), format!("w{i}")))).collect();
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    assert!(faulty.fired() > 50, "only {} faults", faulty.fired());
+    faulty.calm();
+    let stats = broker.stats().await.unwrap();
+    assert_eq!((stats.count(StateName::Completed), stats.ledger.completed), (TASKS as u64, TASKS as u64));
+    for i in 0..TASKS {
+        let history = broker.get(&id(&format!("t-{i}"))).await.unwrap().record.history;
+        let completed = history.iter().filter(|attempt| attempt.outcome == Outcome::Completed);
+        assert_eq!(completed.count(), 1);
+    }
+    broker.stop().await;
+}
+
+/// Claims and completes until nothing came for a minute; a report without an answer is not repeated.
+async fn work(broker: Broker, worker: String) {
+    let mut idle = 0;
+    while idle < 2 {
+        let claim = ClaimRequest { max: 3, wait_ms: 30_000, lease_ms: Some(2000), ..one(&worker) };
+        let Ok(tasks) = broker.claim(claim).await else { continue };
+        idle = if tasks.is_empty() { idle + 1 } else { 0 };
+        for task in tasks {
+            // Whether it was refused, lost or accepted is judged at the end.
+            let _ = broker.complete(&task.record.id, token(&task), None).await;
+        }
+    }
+}

@@ -30,6 +30,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     fn capabilities(&self) -> Capabilities;
 
     /// Adds tasks. An id that is taken adds nothing: the answer says whether the submit repeats the stored one.
+    /// A body without a fingerprint says that its id was just made and is free: a store need not look it up.
     async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error>;
 
     /// Leases the next tasks to a worker, waiting up to `wait_ms` for at least one. Paused queues give out nothing;

@@ -14,16 +14,17 @@ use std::collections::BTreeMap;
 use super::tables::{OrderKey, Snapshot};
 use crate::store::Error;
 
-/// Entries of all windows together: 1 M × about 40 bytes. Divided by the number of lanes it is the size of one.
+/// Entries of all windows together, about 40 bytes each. Divided by the number of lanes it bounds the size of one.
 const WINDOWS_ENTRIES_MAX: usize = 500_000;
 const WINDOW_ENTRIES_MIN: usize = 16;
-const WINDOW_ENTRIES_MAX: usize = 4096;
 
 /// The position of an entry in its lane.
 pub(super) type Place = (u64, u64);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Index {
+    /// Entries of one window.
+    window_entries: usize,
     lanes: Vec<Lane>,
     /// Entries beyond the windows whose tasks changed since the checkpoint that is under way began…
     fresh: BTreeMap<OrderKey, u64>,
@@ -46,13 +47,23 @@ pub(super) struct Beyond<'a> {
 }
 
 impl Index {
+    pub(super) fn new(window_entries: usize) -> Self {
+        Self { window_entries, lanes: Vec::new(), fresh: BTreeMap::new(), freezing: BTreeMap::new() }
+    }
+
+    /// How many entries a window may have: fewer when there are many lanes.
+    fn window_max(&self) -> usize {
+        let share = (WINDOWS_ENTRIES_MAX / self.lanes.len()).max(WINDOW_ENTRIES_MIN);
+        self.window_entries.min(share)
+    }
+
     /// Makes room for lanes up to this number. `on_disk` lanes may have entries in the table already.
     pub(super) fn add_lane(&mut self, on_disk: bool) {
         self.lanes.push(Lane { window: BTreeMap::new(), bound: on_disk.then_some((0, 0)) });
     }
 
     pub(super) fn insert(&mut self, lane: u32, place: Place, seq: u64) {
-        let max = (WINDOWS_ENTRIES_MAX / self.lanes.len()).clamp(WINDOW_ENTRIES_MIN, WINDOW_ENTRIES_MAX);
+        let max = self.window_max();
         let state = &mut self.lanes[lane as usize];
         if state.bound.is_some_and(|bound| place >= bound) {
             self.fresh.insert((lane, place.0, place.1), seq);
@@ -94,7 +105,9 @@ impl Index {
         limit: usize,
         beyond: &Beyond<'_>,
     ) -> Result<(Vec<u64>, Option<Place>), Error> {
-        if self.lanes[lane as usize].window.is_empty() {
+        while self.lanes[lane as usize].window.len() < limit
+            && self.lanes[lane as usize].bound.is_some_and(|bound| bound < end)
+        {
             self.refill(lane, beyond)?;
         }
         let state = &self.lanes[lane as usize];
@@ -120,11 +133,11 @@ impl Index {
         std::mem::take(&mut self.freezing)
     }
 
-    /// Moves the next entries beyond the bound into the empty window: those of the table whose tasks have not changed,
+    /// Moves the next entries beyond the bound into the window: those of the table whose tasks have not changed,
     /// and the fresh ones, in order.
     fn refill(&mut self, lane: u32, beyond: &Beyond<'_>) -> Result<(), Error> {
         let Some(bound) = self.lanes[lane as usize].bound else { return Ok(()) };
-        let max = (WINDOWS_ENTRIES_MAX / self.lanes.len()).clamp(WINDOW_ENTRIES_MIN, WINDOW_ENTRIES_MAX) / 2;
+        let max = self.window_max().div_ceil(2);
         let keys = (lane, bound.0, bound.1)..=(lane, u64::MAX, u64::MAX);
         let mut found: BTreeMap<Place, u64> = BTreeMap::new();
         for map in [&self.fresh, &self.freezing] {
@@ -151,7 +164,7 @@ impl Index {
             self.fresh.remove(&(lane, place.0, place.1));
             self.freezing.remove(&(lane, place.0, place.1));
         }
-        state.window = found;
+        state.window.append(&mut found);
         Ok(())
     }
 }

@@ -81,14 +81,19 @@ impl Leases {
         for seq in &found {
             if let Some(held) = self.held.get_mut(seq) {
                 held.lost = true;
+                // The lease of a dead worker ends now, so that it is told again until somebody acts on it.
+                self.deadlines.remove(&(held.deadline, *seq));
+                held.deadline = held.deadline.min(now.mono);
+                self.deadlines.insert((held.deadline, *seq));
             }
         }
         found
     }
 
-    /// When the next lease ends that has not ended by `now`.
-    pub(super) fn next(&self, now: Now) -> Option<u64> {
-        self.deadlines.range((now.mono + 1, 0)..).next().map(|(deadline, _)| *deadline)
+    /// When the next lease ends that was not told yet.
+    pub(super) fn next(&self) -> Option<u64> {
+        let told = |seq: &u64| self.held.get(seq).is_some_and(|held| held.lost);
+        self.deadlines.iter().find(|(_, seq)| !told(seq)).map(|(deadline, _)| *deadline)
     }
 
     /// Puts what only memory knows into a record that is about to be shown.

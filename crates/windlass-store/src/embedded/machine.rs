@@ -66,12 +66,13 @@ pub(super) struct Frame {
 impl Machine {
     pub(super) fn load(
         snapshot: Snapshot,
+        window_entries: usize,
         clock: Arc<dyn Clock>,
         signals: Arc<Signals>,
     ) -> Result<Machine, Error> {
         let saved = snapshot.saved()?;
         let names = Names::load(&saved)?;
-        let mut index = Index::default();
+        let mut index = Index::new(window_entries);
         for _ in 0..READY_LANES as usize + names.lane_count() {
             index.add_lane(true);
         }

@@ -42,6 +42,8 @@ pub struct Options {
     pub checkpoint_interval: Duration,
     /// Memory for pages of the tables.
     pub cache_bytes: usize,
+    /// How much of each order (the ready tasks of a queue and type, the timers) is kept in memory.
+    pub window_entries: usize,
 }
 
 impl Options {
@@ -54,6 +56,7 @@ impl Options {
             checkpoint_bytes: 32 << 20,
             checkpoint_interval: Duration::from_secs(60),
             cache_bytes: 32 << 20,
+            window_entries: 4096,
         }
     }
 }
@@ -95,7 +98,8 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
     check_format(&options.dir)?;
     let database = tables::open(&options.dir.join("index.redb"), options.cache_bytes)?;
     let signals = Arc::<Signals>::default();
-    let machine = Machine::load(Snapshot::take(&database)?, Arc::clone(&clock), Arc::clone(&signals))?;
+    let snapshot = Snapshot::take(&database)?;
+    let machine = Machine::load(snapshot, options.window_entries, Arc::clone(&clock), Arc::clone(&signals))?;
     let limits = MemoryLimits {
         checkpoint_bytes: options.checkpoint_bytes,
         stop_bytes: 2 * options.checkpoint_bytes,

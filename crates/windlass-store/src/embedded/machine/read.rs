@@ -83,7 +83,7 @@ impl Machine {
     pub(in crate::embedded) fn expired(&mut self, expire: &Expire) -> Result<Due, Error> {
         let now = self.clock.now();
         let seqs = self.leases.take_expired(now, &expire.dead_workers, expire.limit);
-        Ok(Due { tasks: self.tasks(&seqs)?, next: self.leases.next(now) })
+        Ok(Due { tasks: self.tasks(&seqs)?, next: self.leases.next() })
     }
 
     pub(in crate::embedded) fn extend(&mut self, input: &Extend) -> Result<Extended, Error> {

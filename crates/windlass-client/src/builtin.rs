@@ -1,0 +1,11 @@
+//! Handlers that need no code of the user's: `echo`, `sleep`, `fail`, `http`, and `exec` for programs in any language.
+
+mod echo;
+pub mod exec;
+mod fail;
+pub mod http;
+mod sleep;
+
+pub use echo::echo;
+pub use fail::fail;
+pub use sleep::sleep;

@@ -1,0 +1,153 @@
+//! One method per call of the interface.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use windlass_core::{Name, TaskId};
+use windlass_proto::rest::{
+    Affected, AttemptsBody, BeatBody, ClaimBody, Claimed, CompleteBody, DeadSelection, ExplanationBody,
+    ExtendBody, Extended, FailBody, HealthBody, PulseBody, QueueBody, QueuesBody, ReleaseBody, StatsBody,
+    SubmitBody, TaskBody, TaskPage, WorkerBody, WorkersBody,
+};
+
+use super::{ANSWER_TIMEOUT, Client, Error, Filter, json, read, repeat, send};
+
+const TASKS: [&str; 3] = ["api", "v1", "tasks"];
+const QUEUES: [&str; 3] = ["api", "v1", "queues"];
+const WORKERS: [&str; 3] = ["api", "v1", "workers"];
+const DEAD: [&str; 3] = ["api", "v1", "dlq"];
+
+impl Client {
+    /// Submits a task. One without an id gets a UUID v7 here, so that sending it again cannot make a second task.
+    pub async fn submit(&self, mut body: SubmitBody<'_>) -> Result<TaskBody, Error> {
+        if body.id.is_none() {
+            let id = uuid::Uuid::now_v7().to_string();
+            body.id = Some(TaskId::new(&id).expect("a UUID is a valid id"));
+        }
+        read(repeat(json(self.request(Method::POST, &TASKS)?, &body)?).await?).await
+    }
+
+    pub async fn task(&self, id: &TaskId) -> Result<TaskBody, Error> {
+        self.get(&task(id, None), &[]).await
+    }
+
+    /// The task as soon as it is finished, or as it is when the wait is over.
+    pub async fn wait(&self, id: &TaskId, wait: Duration) -> Result<TaskBody, Error> {
+        let query = [("wait", format!("{}ms", wait.as_millis()))];
+        let request =
+            self.request(Method::GET, &task(id, None))?.query(&query).timeout(wait + ANSWER_TIMEOUT);
+        read(repeat(request).await?).await
+    }
+
+    pub async fn tasks(&self, filter: &Filter) -> Result<TaskPage, Error> {
+        self.get(&TASKS, &filter.query()).await
+    }
+
+    pub async fn attempts(&self, id: &TaskId) -> Result<AttemptsBody, Error> {
+        self.get(&task(id, Some("attempts")), &[]).await
+    }
+
+    pub async fn explain(&self, id: &TaskId) -> Result<ExplanationBody, Error> {
+        self.get(&task(id, Some("explain")), &[]).await
+    }
+
+    pub async fn cancel(&self, id: &TaskId) -> Result<TaskBody, Error> {
+        self.act(Method::POST, &task(id, Some("cancel"))).await
+    }
+
+    pub async fn retry(&self, id: &TaskId) -> Result<TaskBody, Error> {
+        self.act(Method::POST, &task(id, Some("retry"))).await
+    }
+
+    pub async fn queues(&self) -> Result<QueuesBody, Error> {
+        self.get(&QUEUES, &[]).await
+    }
+
+    pub async fn queue(&self, name: &Name) -> Result<QueueBody, Error> {
+        self.get(&within(QUEUES, name, None), &[]).await
+    }
+
+    pub async fn pause_queue(&self, name: &Name) -> Result<QueueBody, Error> {
+        self.act(Method::POST, &within(QUEUES, name, Some("pause"))).await
+    }
+
+    pub async fn resume_queue(&self, name: &Name) -> Result<QueueBody, Error> {
+        self.act(Method::POST, &within(QUEUES, name, Some("resume"))).await
+    }
+
+    /// Forgets the pending tasks of a queue.
+    pub async fn purge_queue(&self, name: &Name) -> Result<Affected, Error> {
+        self.act(Method::DELETE, &within(QUEUES, name, Some("tasks"))).await
+    }
+
+    pub async fn dead(&self, filter: &Filter) -> Result<TaskPage, Error> {
+        self.get(&DEAD, &filter.query()).await
+    }
+
+    pub async fn retry_dead(&self, which: &DeadSelection) -> Result<Affected, Error> {
+        let [a, b, c] = DEAD;
+        self.post(&[a, b, c, "retry"], which).await
+    }
+
+    pub async fn clear_dead(&self, which: &DeadSelection) -> Result<Affected, Error> {
+        read(send(json(self.request(Method::DELETE, &DEAD)?, which)?).await?).await
+    }
+
+    pub async fn workers(&self) -> Result<WorkersBody, Error> {
+        self.get(&WORKERS, &[]).await
+    }
+
+    pub async fn worker(&self, id: &Name) -> Result<WorkerBody, Error> {
+        self.get(&within(WORKERS, id, None), &[]).await
+    }
+
+    pub async fn pause_worker(&self, id: &Name) -> Result<WorkerBody, Error> {
+        self.act(Method::POST, &within(WORKERS, id, Some("pause"))).await
+    }
+
+    pub async fn resume_worker(&self, id: &Name) -> Result<WorkerBody, Error> {
+        self.act(Method::POST, &within(WORKERS, id, Some("resume"))).await
+    }
+
+    pub async fn stats(&self) -> Result<StatsBody, Error> {
+        self.get(&["api", "v1", "stats"], &[]).await
+    }
+
+    /// An unhealthy broker answers too.
+    pub async fn health(&self) -> Result<HealthBody, Error> {
+        self.get(&["health"], &[]).await
+    }
+
+    pub async fn claim(&self, body: &ClaimBody, wait: Duration) -> Result<Claimed, Error> {
+        let request = self.request(Method::POST, &["api", "v1", "claim"])?.timeout(wait + ANSWER_TIMEOUT);
+        read(send(json(request, body)?).await?).await
+    }
+
+    pub async fn complete(&self, id: &TaskId, body: &CompleteBody<'_>) -> Result<TaskBody, Error> {
+        self.post(&task(id, Some("complete")), body).await
+    }
+
+    pub async fn fail(&self, id: &TaskId, body: &FailBody) -> Result<TaskBody, Error> {
+        self.post(&task(id, Some("fail")), body).await
+    }
+
+    pub async fn release(&self, id: &TaskId, body: &ReleaseBody) -> Result<TaskBody, Error> {
+        self.post(&task(id, Some("release")), body).await
+    }
+
+    pub async fn extend(&self, id: &TaskId, body: &ExtendBody) -> Result<Extended, Error> {
+        self.post(&task(id, Some("extend")), body).await
+    }
+
+    pub async fn heartbeat(&self, worker: &Name, body: &BeatBody) -> Result<PulseBody, Error> {
+        self.post(&within(WORKERS, worker, Some("heartbeat")), body).await
+    }
+}
+
+fn task<'a>(id: &'a TaskId, act: Option<&'a str>) -> Vec<&'a str> {
+    TASKS.into_iter().chain([id.as_str()]).chain(act).collect()
+}
+
+fn within<'a>(kind: [&'a str; 3], name: &'a Name, act: Option<&'a str>) -> Vec<&'a str> {
+    kind.into_iter().chain([name.as_str()]).chain(act).collect()
+}

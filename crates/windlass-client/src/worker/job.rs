@@ -1,0 +1,178 @@
+//! What a handler is given: the [`Job`] and, to talk with the worker while it runs, a [`Context`].
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use windlass_core::{Name, Payload, Priority, Progress, TaskId, Token, limits};
+
+use super::outcome::Failure;
+use super::port::Held;
+
+/// A claimed task.
+#[derive(Debug, Clone)]
+pub struct Job {
+    pub id: TaskId,
+    pub kind: Name,
+    pub queue: Name,
+    pub priority: Priority,
+    pub payload: Payload,
+    pub metadata: Vec<(String, String)>,
+    /// From 1.
+    pub attempt: u32,
+    pub max_retries: u32,
+    pub timeout: Duration,
+    pub token: Token,
+}
+
+impl Job {
+    /// The payload as a typed value. A payload that does not fit is fatal: no retry will change it.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_slice(self.payload.bytes()).map_err(|error| Failure::Fatal {
+            error: format!("the payload does not fit the type {}: {error}", self.kind),
+        })
+    }
+
+    pub(crate) fn held(&self) -> Held {
+        Held { id: self.id.clone(), token: self.token }
+    }
+}
+
+/// Why a handler is asked to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// Someone cancelled the task. Its outcome will not be looked at.
+    Cancelled,
+    /// Another worker may have the task by now. Its outcome would be refused.
+    LeaseLost,
+    /// The worker stops; what is not done soon is given back.
+    ShuttingDown,
+}
+
+/// The handler's line to its worker. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Context {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    id: TaskId,
+    kind: Name,
+    queue: Name,
+    token: Token,
+    attempt: u32,
+    deadline: Instant,
+    cause: OnceLock<Cause>,
+    stop: CancellationToken,
+    progress: Mutex<Option<Progress>>,
+    progressed: Notify,
+}
+
+impl Context {
+    pub(super) fn new(job: &Job, timeout: Duration) -> Self {
+        let shared = Shared {
+            id: job.id.clone(),
+            kind: job.kind.clone(),
+            queue: job.queue.clone(),
+            token: job.token,
+            attempt: job.attempt,
+            deadline: Instant::now() + timeout,
+            cause: OnceLock::new(),
+            stop: CancellationToken::new(),
+            progress: Mutex::new(None),
+            progressed: Notify::new(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Resolves when the handler should stop. A handler that ignores it is dropped a moment later.
+    pub async fn cancelled(&self) -> Cause {
+        self.shared.stop.cancelled().await;
+        self.cause().unwrap_or(Cause::ShuttingDown)
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.shared.stop.is_cancelled()
+    }
+
+    pub fn cause(&self) -> Option<Cause> {
+        self.shared.cause.get().copied()
+    }
+
+    /// Reports how far the work is, 0–1. Only the newest report is sent, at most one a second.
+    pub fn progress(&self, fraction: f64, note: Option<&str>) {
+        let fraction = if fraction.is_finite() { fraction.clamp(0.0, 1.0) } else { 0.0 };
+        let note = note.map(|note| cut(note, limits::PROGRESS_NOTE_BYTES_MAX).into());
+        *self.shared.progress.lock() = Some(Progress { fraction, note });
+        self.shared.progressed.notify_one();
+    }
+
+    pub fn task_id(&self) -> &TaskId {
+        &self.shared.id
+    }
+
+    pub fn kind(&self) -> &Name {
+        &self.shared.kind
+    }
+
+    pub fn queue(&self) -> &Name {
+        &self.shared.queue
+    }
+
+    pub fn attempt(&self) -> u32 {
+        self.shared.attempt
+    }
+
+    /// Grows with every claim of the task: a fence for what the handler writes elsewhere.
+    pub fn lease_token(&self) -> Token {
+        self.shared.token
+    }
+
+    /// When the handler's time is up.
+    pub fn deadline(&self) -> Instant {
+        self.shared.deadline
+    }
+
+    /// The first cause stays.
+    pub(super) fn stop(&self, cause: Cause) {
+        if self.shared.cause.set(cause).is_ok() {
+            self.shared.stop.cancel();
+        }
+    }
+
+    pub(super) fn held(&self) -> Held {
+        Held { id: self.shared.id.clone(), token: self.shared.token }
+    }
+
+    /// Waits for a report that was not taken yet.
+    pub(super) async fn next_progress(&self) -> Progress {
+        loop {
+            if let Some(progress) = self.shared.progress.lock().take() {
+                return progress;
+            }
+            self.shared.progressed.notified().await;
+        }
+    }
+}
+
+/// The longest beginning of `text` that fits, ending between two characters.
+pub(crate) fn cut(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_between_characters() {
+        assert_eq!(cut("abc", 3), "abc");
+        assert_eq!(cut("abc", 2), "ab");
+        assert_eq!(cut("aü", 2), "a");
+    }
+}

@@ -92,9 +92,8 @@ pub(crate) async fn keep(broker: Broker, this: &'static Loop) {
 async fn drive(broker: Broker, this: &'static Loop) {
     let mut failures = 0;
     loop {
-        let mut woken = std::pin::pin!((this.wakeup)(&broker).notified());
         // Listen before looking: what comes up during the step is not missed.
-        woken.as_mut().enable();
+        let woken = (this.wakeup)(&broker).notified();
         let step = tokio::time::timeout(STEP_MAX, (this.step)(&broker)).await;
         let next = match step.unwrap_or(Err(Error::Busy)) {
             Ok(next) => {

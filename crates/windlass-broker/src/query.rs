@@ -89,9 +89,8 @@ impl Broker {
         }
         let watching = self.inner.watchers.watch(id).ok_or(Error::Busy)?;
         loop {
-            let mut notified = std::pin::pin!(watching.ended.notified());
             // Listen first, look second: an end in between is noticed.
-            notified.as_mut().enable();
+            let notified = watching.ended.notified();
             if self.ended(id).await? || Instant::now() >= until {
                 return self.get(id).await;
             }

@@ -60,6 +60,41 @@ async fn a_report_whose_answer_was_lost_is_repeated_and_those_who_wait_hear_of_i
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_many_who_saw_the_same_revision_one_wins_and_the_others_look_again() {
+    let (broker, faulty) = start_faulty();
+    let task = running(&broker, echo(), one("w")).await;
+    let (id, token) = (task.record.id.clone(), token(&task));
+    let mut events = broker.subscribe();
+    let mut reports = tokio::task::JoinSet::new();
+    for i in 0..64 {
+        // All of them have read the record before the first one is committed.
+        faulty.once(Verb::Commit, Fault::Delay(Duration::from_millis(10)));
+        let (broker, id) = (broker.clone(), id.clone());
+        reports.spawn(async move {
+            match i % 4 {
+                0 => broker.release(&id, token, None).await.map(|record| record.state),
+                1 => broker.cancel(&id).await.map(|task| task.record.state),
+                _ => broker.complete(&id, token, Some(json(&i.to_string()))).await.map(|record| record.state),
+            }
+        });
+    }
+    let codes: Vec<&str> = reports.join_all().await.into_iter().map(code).collect();
+    assert_eq!(faulty.fired(), 64);
+    let count = |code: &str| codes.iter().filter(|it| **it == code).count();
+    assert!(count("overloaded") == 0 && count("ok") >= 1, "{codes:?}");
+    let end = broker.get(&id).await.unwrap().record;
+    assert!(end.state.is_terminal() && end.history.len() <= 2, "{end:?}");
+    let ends = heard(&mut events);
+    let ends = ends.iter().filter(|kind| matches!(kind, EventKind::Completed | EventKind::Cancelled));
+    assert_eq!(ends.count(), 1);
+    broker.stop().await;
+}
+
+fn code(outcome: Result<State, Error>) -> &'static str {
+    outcome.map_or_else(|error| error.code(), |_| "ok")
+}
+
+#[tokio::test(start_paused = true)]
 async fn under_random_faults_every_task_is_completed_exactly_once() {
     const TASKS: usize = 200;
     let (broker, faulty) = start_faulty();

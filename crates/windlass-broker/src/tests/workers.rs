@@ -26,6 +26,20 @@ async fn workers_are_listed_with_what_they_told_and_what_they_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_worker_that_is_late_but_not_too_late_lives() {
+    let broker = start();
+    broker.heartbeat(beat("late", 1, &[])).await.unwrap();
+    pass(19_000).await;
+    // A newcomer makes the reaper look at everybody.
+    broker.heartbeat(beat("new", 2, &[])).await.unwrap();
+    pass(10).await;
+    assert_eq!(broker.workers().await.len(), 2);
+    pass(1000).await;
+    assert_eq!(broker.workers().await.len(), 1);
+    broker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_paused_worker_that_restarts_is_still_paused() {
     let broker = start();
     broker.heartbeat(beat("w", 1, &[])).await.unwrap();

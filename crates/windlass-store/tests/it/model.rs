@@ -7,21 +7,29 @@ mod commands;
 use std::sync::Arc;
 
 use commands::Pair;
-use windlass_core::choice::Draws;
-use windlass_store::Store;
 use windlass_store::clock::ManualClock;
+use windlass_store::embedded::{EmbeddedStore, Options};
 use windlass_store::memory::MemoryStore;
+use windlass_store::{Durability, Store};
+
+/// One run of the comparison.
+pub(crate) struct Trial {
+    pub(crate) seed: u64,
+    pub(crate) steps: usize,
+    /// From this place in line on the second store may say that it cannot tell.
+    pub(crate) far: u64,
+}
 
 /// Drives `a` and what `open` opens with the commands of one seed. A persistent store is opened again now and then.
-pub(crate) async fn run<Open>(seed: u64, steps: usize, clock: Arc<ManualClock>, a: Arc<dyn Store>, open: Open)
+pub(crate) async fn run<Open>(trial: Trial, clock: Arc<ManualClock>, a: Arc<dyn Store>, open: Open)
 where
     Open: AsyncFn() -> Arc<dyn Store>,
 {
-    let _told = TellSeed(seed);
+    let _told = TellSeed(trial.seed);
     let b = open().await;
     let reopens = b.capabilities().persistent;
-    let mut pair = Pair::new(clock, a, b, Draws::new(seed));
-    for step in 1..=steps {
+    let mut pair = Pair::new(clock, a, b, &trial);
+    for step in 1..=trial.steps {
         if reopens && step % 97 == 0 {
             pair.before_reopen().await;
             pair.b.close().await.expect("close");
@@ -62,8 +70,41 @@ async fn memory_agrees_with_itself() {
     for seed in seeds(6) {
         let clock = ManualClock::shared();
         let a = MemoryStore::new(clock.clone());
-        run(seed, 600, clock.clone(), a, async || MemoryStore::new(clock.clone()) as Arc<dyn Store>).await;
+        run(Trial { seed, steps: 600, far: u64::MAX }, clock.clone(), a, async || {
+            MemoryStore::new(clock.clone()) as Arc<dyn Store>
+        })
+        .await;
     }
+}
+
+#[tokio::test]
+async fn embedded_agrees_with_memory() {
+    for seed in seeds(6) {
+        check_embedded(Trial { seed, steps: 600, far: u64::MAX }, |_| {}).await;
+    }
+}
+
+/// Checkpoints, new segments and windows that hold next to nothing come into play all the time.
+#[tokio::test]
+async fn embedded_of_tiny_sizes_agrees_with_memory() {
+    for seed in seeds(6) {
+        check_embedded(Trial { seed, steps: 600, far: 0 }, crate::embedded::tiny_sizes).await;
+    }
+}
+
+async fn check_embedded(trial: Trial, adjust: fn(&mut Options)) {
+    let clock = ManualClock::shared();
+    let dir = tempfile::tempdir().expect("a directory");
+    let open = async || {
+        let mut options = Options::new(dir.path());
+        options.durability = Durability::Os;
+        options.disk_reserve_bytes = 0;
+        options.segment_bytes = 1 << 20;
+        adjust(&mut options);
+        EmbeddedStore::open(options, clock.clone()).await.expect("open") as Arc<dyn Store>
+    };
+    let a = MemoryStore::new(clock.clone());
+    run(trial, clock.clone(), a, open).await;
 }
 
 /// A difference that shows only in which tasks are given out.
@@ -77,7 +118,7 @@ async fn a_queue_paused_in_one_store_alone_is_noticed() {
         b.set_paused(&commands::name("q1"), true).await.expect("set_paused");
         b as Arc<dyn Store>
     };
-    run(1, 600, clock.clone(), a, open).await;
+    run(Trial { seed: 1, steps: 600, far: u64::MAX }, clock.clone(), a, open).await;
 }
 
 /// A difference of one number, which no count shows.
@@ -91,5 +132,5 @@ async fn a_number_used_up_in_one_store_alone_is_noticed() {
         commands::add_and_remove(&b).await;
         b
     };
-    run(1, 600, clock.clone(), a, open).await;
+    run(Trial { seed: 1, steps: 600, far: u64::MAX }, clock.clone(), a, open).await;
 }

@@ -37,6 +37,7 @@ pub async fn filters_select(h: &mut Harness) {
     let broken = h.take_one().await;
     h.fail(&broken, Failure { error: "no route to host".into(), retryable: false, ..failure() }).await;
     assert_eq!(held.record.id.as_str(), "order-1");
+    h.reopen().await;
 
     let check = async |list: List, expected: &str| {
         for limit in [1, 2, 100] {
@@ -48,6 +49,8 @@ pub async fn filters_select(h: &mut Harness) {
     let text = |text: &str| List { text: Some(text.into()), ..List::default() };
     check(states(&[StateName::Running]), "order-1").await;
     check(states(&[StateName::Scheduled, StateName::DeadLetter]), "order-later order-2").await;
+    check(states(&[StateName::Running, StateName::Pending, StateName::Running]), "new elsewhere order-1")
+        .await;
     check(states(&[StateName::Blocked]), "").await;
     check(List { queue: Some(name("r")), ..List::default() }, "elsewhere").await;
     check(List { queue: Some(name("unknown")), ..List::default() }, "").await;

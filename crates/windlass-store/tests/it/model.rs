@@ -40,6 +40,7 @@ where
     }
     pair.compare_everything().await;
     pair.show_coverage().await;
+    pair.b.close().await.expect("close");
 }
 
 /// The seeds to run: one that is asked for, or the first few.

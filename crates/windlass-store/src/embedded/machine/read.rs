@@ -181,7 +181,10 @@ pub(in crate::embedded) struct Stored {
 }
 
 impl Machine {
-    pub(in crate::embedded) fn begin_list(&self, list: List) -> Listing {
+    pub(in crate::embedded) fn begin_list(&self, mut list: List) -> Listing {
+        // A state that is named twice would be read twice, and fill a page with the same tasks.
+        list.states.sort_unstable();
+        list.states.dedup();
         let limit = list.limit.clamp(1, PAGE_ROWS_MAX);
         let before = list.before.unwrap_or(u64::MAX);
         let mut found = Vec::new();

@@ -416,7 +416,10 @@ async fn walk(store: &Arc<dyn Store>, mut list: List) -> Vec<Task> {
         let page = store.list(list.clone()).await.expect("list");
         tasks.extend(page.tasks);
         match page.next {
-            Some(next) => list.before = Some(next),
+            Some(next) => {
+                let onward = list.before.replace(next).is_none_or(|before| next < before);
+                assert!(onward, "a walk that stands still at {next}: {list:?}");
+            }
             None => return tasks,
         }
     }

@@ -1,7 +1,7 @@
 //! The worker runtime: claims tasks through a [`Port`], runs a handler for each and reports how it ended.
 //!
-//! Four kinds of activity share one [`Shared`]: the claim loop asks for as many tasks as there are free slots and never
-//! more; every claimed task has a task of its own ([`attempt`]) that holds its slot until its outcome is reported; the
+//! Four kinds of activity share one [`Shared`]: the claim loop ([`claim`]) asks for as many tasks as there are free
+//! slots and never more; every claimed task has a task of its own ([`attempt`]) that holds its slot until its outcome is reported; the
 //! heartbeat ([`beat`]) extends every lease in hand and brings back which are lost or cancelled; and `run` waits for the
 //! shutdown and drains.
 //!
@@ -18,6 +18,7 @@
 
 mod attempt;
 mod beat;
+mod claim;
 #[cfg(any(test, feature = "embedded"))]
 pub mod embedded;
 pub mod handler;
@@ -35,7 +36,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::choice::{Mode, Queue};
@@ -132,7 +132,7 @@ impl Worker {
         beat::once(&shared, false).await;
         let heart = tokio::spawn(beat::keep(shared.clone(), beats.clone()));
         tokio::select! {
-            () = claim_loop(&shared, &attempts) => {}
+            () = claim::keep(&shared, &attempts) => {}
             () = shutdown.cancelled() => {}
         }
         shared.drain(&attempts).await;
@@ -159,44 +159,6 @@ impl Shared {
             context.stop(Cause::ShuttingDown);
         }
         attempts.wait().await;
-    }
-}
-
-async fn claim_loop(shared: &Arc<Shared>, attempts: &TaskTracker) {
-    let mut failures = 0;
-    loop {
-        let freed = shared.freed.notified();
-        let (types, max) = shared.registry.room(shared.slots.available_permits() as u32);
-        if max == 0 {
-            freed.await;
-            continue;
-        }
-        let options = &shared.options;
-        let claim = port::Claim {
-            worker: options.id.clone(),
-            queues: options.queues.clone(),
-            mode: options.mode,
-            types,
-            max,
-            wait: options.poll,
-            lease: options.lease,
-        };
-        match shared.port.claim(claim).await {
-            Ok(jobs) => {
-                if failures > 0 {
-                    tracing::info!(worker_id = %options.id, "the broker answers again");
-                }
-                failures = 0;
-                jobs.into_iter().for_each(|job| attempt::start(shared, attempts, job));
-            }
-            Err(error) => {
-                failures += 1;
-                if failures == 1 {
-                    tracing::warn!(worker_id = %options.id, %error, "cannot claim; trying again");
-                }
-                sleep(report::pause(failures, &error)).await;
-            }
-        }
     }
 }
 

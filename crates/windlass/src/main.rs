@@ -1,1 +1,15 @@
-fn main() {}
+//! The `windlass` binary: broker, worker and command line in one.
+
+mod api;
+mod cli;
+mod config;
+mod dev;
+mod logging;
+mod serve;
+mod server;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

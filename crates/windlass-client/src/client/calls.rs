@@ -6,8 +6,8 @@ use reqwest::Method;
 use windlass_core::{Name, TaskId};
 use windlass_proto::rest::{
     Affected, AttemptsBody, BeatBody, ClaimBody, Claimed, CompleteBody, DeadSelection, ExplanationBody,
-    ExtendBody, Extended, FailBody, HealthBody, PulseBody, QueueBody, QueuesBody, ReleaseBody, StatsBody,
-    SubmitBody, TaskBody, TaskPage, WorkerBody, WorkersBody,
+    ExtendBody, Extended, FailBody, HealthBody, OutcomeBody, PulseBody, QueueBody, QueuesBody, ReleaseBody,
+    StatsBody, SubmitBody, TaskBody, TaskPage, WorkerBody, WorkersBody,
 };
 
 use super::{ANSWER_TIMEOUT, Client, Error, Filter, json, read, repeat, send};
@@ -59,6 +59,12 @@ impl Client {
         self.act(Method::POST, &task(id, Some("retry"))).await
     }
 
+    /// Forgets a finished task.
+    pub async fn forget(&self, id: &TaskId) -> Result<(), Error> {
+        let request = self.request(Method::DELETE, &task(id, None))?.query(&[("purge", "true")]);
+        send(request).await.map(drop)
+    }
+
     pub async fn queues(&self) -> Result<QueuesBody, Error> {
         self.get(&QUEUES, &[]).await
     }
@@ -90,7 +96,15 @@ impl Client {
     }
 
     pub async fn clear_dead(&self, which: &DeadSelection) -> Result<Affected, Error> {
-        read(send(json(self.request(Method::DELETE, &DEAD)?, which)?).await?).await
+        let mut query = Vec::new();
+        let mut add = |key, value: Option<String>| query.extend(value.map(|value| (key, value)));
+        let ids = |ids: &Vec<TaskId>| ids.iter().map(TaskId::as_str).collect::<Vec<_>>().join(",");
+        add("ids", which.ids.as_ref().map(ids));
+        add("queue", which.queue.as_ref().map(Name::to_string));
+        add("type", which.kind.as_ref().map(Name::to_string));
+        add("q", which.q.clone());
+        add("dry_run", which.dry_run.then(|| "true".to_owned()));
+        read(send(self.request(Method::DELETE, &DEAD)?.query(&query)).await?).await
     }
 
     pub async fn workers(&self) -> Result<WorkersBody, Error> {
@@ -123,15 +137,15 @@ impl Client {
         read(send(json(request, body)?).await?).await
     }
 
-    pub async fn complete(&self, id: &TaskId, body: &CompleteBody<'_>) -> Result<TaskBody, Error> {
+    pub async fn complete(&self, id: &TaskId, body: &CompleteBody<'_>) -> Result<OutcomeBody, Error> {
         self.post(&task(id, Some("complete")), body).await
     }
 
-    pub async fn fail(&self, id: &TaskId, body: &FailBody) -> Result<TaskBody, Error> {
+    pub async fn fail(&self, id: &TaskId, body: &FailBody) -> Result<OutcomeBody, Error> {
         self.post(&task(id, Some("fail")), body).await
     }
 
-    pub async fn release(&self, id: &TaskId, body: &ReleaseBody) -> Result<TaskBody, Error> {
+    pub async fn release(&self, id: &TaskId, body: &ReleaseBody) -> Result<OutcomeBody, Error> {
         self.post(&task(id, Some("release")), body).await
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::task::TaskTracker;
 
@@ -18,8 +19,13 @@ use super::{Shared, report};
 /// Between two progress reports of one task.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
-pub(super) fn start(shared: &Arc<Shared>, attempts: &TaskTracker, job: Job) {
-    let slot = shared.slots.clone().try_acquire_owned().ok();
+/// `slot` is missing only if a broker gives out more than it was asked for; its task runs all the same.
+pub(super) fn start(
+    shared: &Arc<Shared>,
+    attempts: &TaskTracker,
+    job: Job,
+    slot: Option<OwnedSemaphorePermit>,
+) {
     let entry = shared.registry.get(&job.kind).cloned();
     let own_slot = entry.as_ref().and_then(|entry| entry.slots.clone()?.try_acquire_owned().ok());
     let limit = entry.as_ref().and_then(|entry| entry.timeout).unwrap_or(job.timeout);

@@ -74,12 +74,12 @@ impl Registry {
         self.entries.keys().cloned().collect()
     }
 
-    /// The types that have room now, and how many tasks may be asked for so that none of them gets more than it has
-    /// room for, whichever they turn out to be.
-    pub(super) fn room(&self, free: u32) -> (Vec<Name>, u32) {
+    /// The types but those `asked` for already that have room now, and how many tasks may be asked for so that none of
+    /// them gets more than it has room for, whichever they turn out to be.
+    pub(super) fn room(&self, free: u32, asked: &[Name]) -> (Vec<Name>, u32) {
         let mut max = free;
         let mut types = Vec::new();
-        for (kind, entry) in &self.entries {
+        for (kind, entry) in self.entries.iter().filter(|(kind, _)| !asked.contains(kind)) {
             match entry.slots.as_ref().map(|slots| slots.available_permits() as u32) {
                 Some(0) => continue,
                 Some(room) => max = max.min(room),

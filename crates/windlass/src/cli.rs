@@ -1,0 +1,125 @@
+//! The command line. Each command has a file of its own under `cli/`; what it prints goes through [`output`], and how it
+//! fails through [`error::Failure`], which knows the exit codes.
+
+pub(crate) mod args;
+mod config;
+mod dlq;
+mod doctor;
+pub(crate) mod error;
+mod generate;
+pub(crate) mod output;
+mod queue;
+mod submit;
+mod task;
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use error::{Failure, USAGE};
+use output::Output;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "windlass",
+    version,
+    about = "A durable task queue in one binary",
+    before_help = "Examples:
+  windlass dev                                     start everything, here
+  windlass submit echo '{\"hello\":\"world\"}' --wait  run a first task
+  windlass task list --state dead_letter           see what failed
+  windlass worker exec --type resize -- ./resize.sh",
+    max_term_width = 80,
+    term_width = 80,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// How results are printed
+    #[arg(short = 'o', long, global = true, value_enum, default_value_t = output::Format::Table)]
+    pub(crate) output: output::Format,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a broker and a worker for development
+    Dev(crate::dev::Args),
+    /// Start a broker for production
+    Serve(crate::serve::Args),
+    /// Submit a task
+    Submit(submit::Args),
+    /// Look at tasks and act on them
+    #[command(subcommand)]
+    Task(task::Command),
+    /// Look at queues, pause and purge them
+    #[command(subcommand)]
+    Queue(queue::Command),
+    /// Dead letters: tasks that failed for good
+    #[command(subcommand)]
+    Dlq(dlq::Command),
+    /// Look at workers, or be one
+    #[command(subcommand)]
+    Worker(worker::Command),
+    /// Show and check the settings
+    #[command(subcommand)]
+    Config(config::Command),
+    /// Check that this machine and the broker are well
+    Doctor(doctor::Args),
+    /// Print the completions for a shell
+    Completions(generate::CompletionsArgs),
+    /// Print the manual page
+    Man,
+}
+
+pub(crate) fn main() -> ExitCode {
+    let cli = match parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // clap prints help to stdout and mistakes to stderr by itself.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { USAGE } else { 0 });
+        }
+    };
+    let output = Output::new(cli.output);
+    match run(cli.command, &output) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output.failure(&failure);
+            ExitCode::from(failure.exit)
+        }
+    }
+}
+
+fn parse() -> Result<Cli, clap::Error> {
+    let matches = Cli::command().try_get_matches()?;
+    Cli::from_arg_matches(&matches)
+}
+
+fn run(command: Command, output: &Output) -> Result<(), Failure> {
+    match command {
+        Command::Dev(args) => wait_for(crate::dev::run(args, output)),
+        Command::Serve(args) => wait_for(crate::serve::run(args, output)),
+        Command::Submit(args) => wait_for(submit::run(args, output)),
+        Command::Task(command) => wait_for(task::run(command, output)),
+        Command::Queue(command) => wait_for(queue::run(command, output)),
+        Command::Dlq(command) => wait_for(dlq::run(command, output)),
+        Command::Worker(command) => wait_for(worker::run(command, output)),
+        Command::Config(command) => config::run(command, output),
+        Command::Doctor(args) => wait_for(doctor::run(args, output)),
+        Command::Completions(args) => generate::completions(args, output),
+        Command::Man => generate::man(output),
+    }
+}
+
+fn wait_for(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime =
+        tokio::runtime::Runtime::new().map_err(|error| Failure::error(format!("cannot start: {error}")))?;
+    let ended = runtime.block_on(work);
+    // A blocking read of a terminal must not hold up the end.
+    runtime.shutdown_background();
+    ended
+}

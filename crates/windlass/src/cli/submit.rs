@@ -1,0 +1,166 @@
+//! `windlass submit`.
+
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use windlass_client::Client;
+use windlass_core::{Name, Payload, StateName, TaskId};
+use windlass_proto::rest::{Base64, PriorityInput, Seconds, SubmitBody, TaskBody};
+
+use super::args::{self, Connect};
+use super::error::{Failure, TASK_FAILED};
+use super::output::{self, Output};
+
+/// One long poll under `--wait`; it is repeated until the task is finished.
+const POLL: Duration = Duration::from_secs(20);
+
+#[derive(Debug, clap::Args)]
+#[command(before_help = "Examples:
+  windlass submit echo '{\"hello\":\"world\"}' --wait
+  windlass submit email.send @mail.json --queue mail --priority high
+  generate | windlass submit report - --delay 10m")]
+pub(crate) struct Args {
+    /// What to run
+    #[arg(value_name = "TYPE", value_parser = args::name)]
+    kind: Name,
+    /// JSON, @FILE, or - for standard input
+    payload: Option<String>,
+    /// The payload is bytes, not JSON
+    #[arg(long)]
+    binary: bool,
+    /// Where it waits
+    #[arg(long, short = 'q', value_name = "NAME", value_parser = args::name)]
+    queue: Option<Name>,
+    /// 0-255, or critical, high, normal, low
+    #[arg(long, short = 'p', value_parser = priority)]
+    priority: Option<PriorityInput>,
+    /// Earliest start from now, like 30s
+    #[arg(long, value_parser = args::duration)]
+    delay: Option<Duration>,
+    /// An id of your own; the same submit again makes no second task
+    #[arg(long, value_parser = args::task_id)]
+    id: Option<TaskId>,
+    /// Attempts after the first one
+    #[arg(long, value_name = "N")]
+    max_retries: Option<u64>,
+    /// The handler's time limit, like 5m
+    #[arg(long, value_parser = args::duration)]
+    timeout: Option<Duration>,
+    /// Wait for the end and print the result
+    #[arg(long, short = 'w')]
+    wait: bool,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+fn priority(text: &str) -> Result<PriorityInput, String> {
+    if let Ok(number) = text.parse::<u8>() {
+        return Ok(PriorityInput::Number(number.into()));
+    }
+    match windlass_core::Class::parse(text) {
+        Some(_) => Ok(PriorityInput::Class(text.to_owned())),
+        None => Err("must be 0-255, critical, high, normal or low".into()),
+    }
+}
+
+pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
+    let client = args.connect.client()?;
+    let payload = payload(args.payload.as_deref())?;
+    let mut body = SubmitBody::new(args.kind);
+    if let Some(bytes) = &payload {
+        if args.binary {
+            body.payload_base64 = Some(Base64(Bytes::copy_from_slice(bytes)));
+        } else {
+            body.payload = Some(json(bytes)?);
+        }
+    }
+    let seconds = |length: Duration| Seconds::from_ms(length.as_millis() as u64);
+    body.id = args.id;
+    body.queue = args.queue;
+    body.priority = args.priority;
+    body.max_retries = args.max_retries;
+    body.delay_seconds = args.delay.map(seconds);
+    body.timeout_seconds = args.timeout.map(seconds);
+    let task = client.submit(body).await?;
+    if args.wait {
+        let task = finished(&client, task).await?;
+        return show_end(&task, output);
+    }
+    output.value(&task, || task.id.to_string());
+    Ok(())
+}
+
+fn payload(argument: Option<&str>) -> Result<Option<Vec<u8>>, Failure> {
+    let failed = |place: &str, error: std::io::Error| Failure::error(format!("{place}: {error}"));
+    match argument {
+        None => Ok(None),
+        Some("-") => {
+            let mut bytes = Vec::new();
+            std::io::stdin()
+                .lock()
+                .read_to_end(&mut bytes)
+                .map_err(|error| failed("standard input", error))?;
+            Ok(Some(bytes))
+        }
+        Some(text) => match text.strip_prefix('@') {
+            Some(path) => std::fs::read(Path::new(path)).map(Some).map_err(|error| failed(path, error)),
+            None => Ok(Some(text.as_bytes().to_vec())),
+        },
+    }
+}
+
+fn json(bytes: &[u8]) -> Result<&RawValue, Failure> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        Failure::usage(format!("the payload is not JSON: {error}"))
+            .hint("quote it for the shell, as '{\"key\":\"value\"}', or say --binary")
+    })
+}
+
+pub(super) async fn finished(client: &Client, mut task: TaskBody) -> Result<TaskBody, Failure> {
+    while !task.state.is_terminal() {
+        task = client.wait(&task.id, POLL).await?;
+    }
+    Ok(task)
+}
+
+/// What happened to standard error, the result to standard output.
+pub(super) fn show_end(task: &TaskBody, output: &Output) -> Result<(), Failure> {
+    let place = format!("{}  {}/{}", task.id, task.queue, task.kind);
+    let times = times(task);
+    if output.is_json() {
+        output.value(task, String::new);
+    }
+    match task.state {
+        StateName::Completed => {
+            output.note(&format!("✓ {place}{times}"));
+            if !output.is_json() {
+                show_result(task, output);
+            }
+            Ok(())
+        }
+        state => {
+            let error = task.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+            let message = format!("{place}  {} after {} attempts{error}", state.as_str(), task.attempts);
+            Err(Failure::new(TASK_FAILED, message))
+        }
+    }
+}
+
+fn show_result(task: &TaskBody, output: &Output) {
+    match task.result() {
+        Some(Payload::Json(text)) => output.data(&output::escape_lines(&String::from_utf8_lossy(&text))),
+        Some(Payload::Binary(bytes)) => output.bytes(&bytes),
+        None => {}
+    }
+}
+
+/// Spans of the wall clock; the queue's own time starts when the task may start.
+fn times(task: &TaskBody) -> String {
+    let (Some(started), Some(ended)) = (task.started_at, task.completed_at) else { return String::new() };
+    let ready = task.scheduled_at.map_or(task.created_at, |at| at.max(task.created_at));
+    let waited = started.as_ms().saturating_sub(ready.as_ms());
+    format!("  waited {waited} ms  ran {} ms", ended.as_ms().saturating_sub(started.as_ms()))
+}

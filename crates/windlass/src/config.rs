@@ -1,0 +1,170 @@
+//! Settings: flags over environment over file over defaults, each value with the place it came from.
+//!
+//! Every setting is a line of [`keys::KEYS`]. All layers speak text, so a value means the same wherever it is written, and a
+//! mistake is reported with its place. Nothing is guessed: an unknown key is an error that names the nearest known one.
+
+pub(crate) mod keys;
+mod layers;
+#[cfg(test)]
+mod tests;
+pub(crate) mod value;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use windlass_store::Durability;
+
+use value::FromText;
+
+/// What the settings are made of before they are typed.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    /// The file named by a flag; otherwise `windlass.toml` in the working directory, if there is one.
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) env: Vec<(String, String)>,
+    /// Key, value, and the flag that said so.
+    pub(crate) flags: Vec<(&'static str, String, &'static str)>,
+    /// A command's own defaults, over those of the table.
+    pub(crate) defaults: Vec<(&'static str, String)>,
+}
+
+impl Sources {
+    pub(crate) fn from_process(file: Option<PathBuf>) -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+        };
+        let env = std::env::vars_os().filter_map(text).collect();
+        Self { file, env, ..Self::default() }
+    }
+}
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Default,
+    File(PathBuf),
+    Env(String),
+    Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::File(path) => write!(f, "{}", path.display()),
+            Origin::Env(name) => write!(f, "environment {name}"),
+            Origin::Flag(name) => write!(f, "flag {name}"),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Value {
+    pub(crate) text: String,
+    pub(crate) origin: Origin,
+}
+
+/// Every key with its value, in the order of the table.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    values: BTreeMap<&'static str, Value>,
+}
+
+/// All mistakes at once, each a line.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mistakes(pub(crate) Vec<String>);
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("\n"))
+    }
+}
+
+impl Resolved {
+    pub(crate) fn load(sources: Sources) -> Result<Resolved, Mistakes> {
+        layers::merge(sources).map(|values| Resolved { values })
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'static keys::Key, &Value)> {
+        keys::KEYS.iter().map(|key| (key, &self.values[key.name]))
+    }
+
+    fn take<T: FromText>(&self, name: &str, mistakes: &mut Mistakes) -> Option<T> {
+        let Value { text, origin } = &self.values[name];
+        match T::from_text(text) {
+            Ok(value) => Some(value),
+            Err(expected) => {
+                let text = crate::cli::output::escape(text);
+                mistakes.0.push(format!("{origin}: {name} = \"{text}\": {expected}"));
+                None
+            }
+        }
+    }
+}
+
+/// The settings as the program uses them.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) http_addr: SocketAddr,
+    pub(crate) max_payload_bytes: u64,
+    pub(crate) connections_max: u64,
+    pub(crate) drain: Duration,
+    pub(crate) store: value::StoreKind,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) durability: Durability,
+    pub(crate) segment_bytes: u64,
+    pub(crate) disk_reserve_bytes: u64,
+    pub(crate) max_depth: Option<u64>,
+    pub(crate) lease: Duration,
+    pub(crate) dead_after: Duration,
+    pub(crate) log_level: String,
+    pub(crate) log_format: value::LogFormat,
+}
+
+impl Settings {
+    pub(crate) fn read(resolved: &Resolved) -> Result<Settings, Mistakes> {
+        let mut wrong = Mistakes::default();
+        let settings = Self::take_all(resolved, &mut wrong);
+        match settings {
+            Some(settings) if wrong.0.is_empty() => Ok(settings),
+            _ => Err(wrong),
+        }
+    }
+
+    fn take_all(from: &Resolved, wrong: &mut Mistakes) -> Option<Settings> {
+        // Every key is read before the first `?`, so that all mistakes are told at once.
+        let http_addr = from.take("server.http_addr", wrong);
+        let max_payload_bytes = from.take::<value::PayloadBytes>("server.max_payload_bytes", wrong);
+        let connections_max = from.take::<value::Count>("server.connections_max", wrong);
+        let drain = from.take("server.drain", wrong);
+        let store = from.take("store.url", wrong);
+        let data_dir = from.take("store.data_dir", wrong);
+        let durability = from.take("store.durability", wrong);
+        let segment_bytes = from.take::<value::Bytes>("store.segment_bytes", wrong);
+        let disk_reserve_bytes = from.take::<value::Bytes>("store.disk_reserve_bytes", wrong);
+        let max_depth = from.take::<value::OrNone<value::Count>>("queue.max_depth", wrong);
+        let lease = from.take::<value::Lease>("queue.lease", wrong);
+        let dead_after = from.take("worker.dead_after", wrong);
+        let log_level = from.take::<value::Level>("log.level", wrong);
+        let log_format = from.take("log.format", wrong);
+        Some(Settings {
+            http_addr: http_addr?,
+            max_payload_bytes: max_payload_bytes?.0,
+            connections_max: connections_max?.0,
+            drain: drain?,
+            store: store?,
+            data_dir: data_dir?,
+            durability: durability?,
+            segment_bytes: segment_bytes?.0,
+            disk_reserve_bytes: disk_reserve_bytes?.0,
+            max_depth: max_depth?.0.map(|count| count.0),
+            lease: lease?.0,
+            dead_after: dead_after?,
+            log_level: log_level?.0,
+            log_format: log_format?,
+        })
+    }
+}

@@ -1,0 +1,52 @@
+//! The table of settings. To add one: a line here, a field in [`super::Settings`].
+
+#[derive(Debug)]
+pub(crate) struct Key {
+    /// `section.key`, as in the file.
+    pub(crate) name: &'static str,
+    pub(crate) default: &'static str,
+    pub(crate) about: &'static str,
+}
+
+const fn key(name: &'static str, default: &'static str, about: &'static str) -> Key {
+    Key { name, default, about }
+}
+
+pub(crate) const KEYS: &[Key] = &[
+    key("server.http_addr", "127.0.0.1:8080", "address of the REST interface; port 0 picks a free one"),
+    key("server.max_payload_bytes", "10MB", "largest payload or result of a task"),
+    key("server.connections_max", "20000", "connections open at once"),
+    key("server.drain", "30s", "how long a shutdown waits for requests and running tasks"),
+    key("store.url", "embedded", "embedded or memory"),
+    key("store.data_dir", "windlass-data", "directory of the embedded store"),
+    key("store.durability", "sync", "sync, interval:50ms or os"),
+    key("store.segment_bytes", "64MiB", "size of a file of the log"),
+    key("store.disk_reserve_bytes", "256MiB", "below this much free space no task is accepted"),
+    key("queue.max_depth", "none", "tasks that may wait in one queue, or none"),
+    key("queue.lease", "30s", "length of a lease when a claim names none"),
+    key("worker.dead_after", "20s", "silence after which a worker is taken for dead"),
+    key("log.level", "info", "error, warn, info, debug, trace, or filters as in info,windlass=debug"),
+    key("log.format", "auto", "pretty, json, or auto: pretty on a terminal"),
+];
+
+pub(crate) fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+/// `did you mean …?`, or nothing if no key is near.
+pub(crate) fn nearest(name: &str) -> String {
+    let near = KEYS.iter().map(|key| (strsim::damerau_levenshtein(key.name, name), key.name)).min();
+    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+    // The right key in the wrong section is the commonest mistake after a typing error.
+    let elsewhere = KEYS.iter().find(|key| last(key.name) == last(name)).map(|key| key.name);
+    match (near, elsewhere) {
+        (Some((distance, key)), _) if distance <= 3 => format!("; did you mean {key}?"),
+        (_, Some(key)) => format!("; did you mean {key}?"),
+        _ => String::new(),
+    }
+}
+
+/// `server.http_addr` → `WINDLASS_SERVER__HTTP_ADDR`.
+pub(crate) fn env_name(key: &str) -> String {
+    format!("WINDLASS_{}", key.replacen('.', "__", 1).to_ascii_uppercase())
+}

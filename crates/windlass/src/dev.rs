@@ -1,0 +1,79 @@
+//! `windlass dev`: everything in one process, so that a first task runs before any code is written.
+
+use std::sync::Arc;
+
+use windlass_client::builtin::{self, http::Http};
+use windlass_client::worker::embedded::BrokerPort;
+use windlass_client::worker::{self, Worker};
+use windlass_core::Name;
+
+use crate::cli::error::Failure;
+use crate::cli::output::Output;
+use crate::config::Settings;
+use crate::config::value::StoreKind;
+use crate::serve::{self, Running};
+
+const CONCURRENCY: u32 = 16;
+
+#[derive(Debug, clap::Args)]
+#[command(before_help = "Examples:
+  windlass dev
+  windlass dev --store memory --http-addr 127.0.0.1:0")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    shared: serve::Shared,
+    /// Let tasks of type http reach private and loopback addresses
+    #[arg(long)]
+    allow_private: bool,
+}
+
+pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
+    let settings = args.shared.settings()?;
+    if !settings.http_addr.ip().is_loopback() {
+        let message = format!("dev listens on loopback only, not on {}", settings.http_addr);
+        return Err(Failure::usage(message).hint("`windlass serve` is for other machines"));
+    }
+    crate::logging::start(&settings.log_level, settings.log_format);
+    let running = Running::start(&settings).await?;
+    let worker = worker(&running, &settings, args.allow_private)?;
+    output.data(&banner(&running, &settings));
+    running.until_stopped(Some(worker)).await
+}
+
+fn worker(running: &Running, settings: &Settings, allow_private: bool) -> Result<Worker, Failure> {
+    let http = Http::new(builtin::http::Options { allow_private })
+        .map_err(|error| Failure::error(format!("cannot start the http handler: {error}")))?;
+    let name = |text: &str| Name::new(text).expect("the name of a built-in type is valid");
+    let options = worker::Options {
+        concurrency: CONCURRENCY,
+        lease: settings.lease,
+        drain_for: serve::worker_drain(settings),
+        ..worker::Options::default()
+    };
+    let worker = Worker::builder(Arc::new(BrokerPort::new(running.broker.clone())))
+        .options(options)
+        .handler(name("echo"), builtin::echo)
+        .handler(name("sleep"), builtin::sleep)
+        .handler(name("fail"), builtin::fail)
+        .handler(name("http"), http)
+        .build();
+    Ok(worker)
+}
+
+fn banner(running: &Running, settings: &Settings) -> String {
+    let address = running.address;
+    let data = match settings.store {
+        StoreKind::Memory => "in memory (gone at the end)".to_owned(),
+        StoreKind::Embedded => format!("{} (durable)", settings.data_dir.display()),
+    };
+    // Commands find the usual address by themselves.
+    let server = if address.port() == 8080 { String::new() } else { format!(" --server http://{address}") };
+    format!(
+        "  windlass {}   dev mode, loopback only, no auth
+  API        http://{address}         API docs  http://{address}/api/docs
+  Data       {data}   Built-in task types: echo sleep fail http
+  Next       windlass submit echo '{{\"hello\":\"world\"}}' --wait{server}
+  listening http {address}",
+        env!("CARGO_PKG_VERSION")
+    )
+}

@@ -1,0 +1,202 @@
+//! `windlass serve`, and the life of a broker process that it shares with `windlass dev`.
+//!
+//! Stopping goes from the outside in: `/readyz` says no and no more leases are given out; the in-process worker drains
+//! and gives back what it cannot finish; requests in flight are answered; the loops stop; the store is closed. A second
+//! signal ends the process at once. A store that stopped for good ends it too, with an error: nothing may be answered
+//! after a failed fsync.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use windlass_broker::{self as broker, Broker};
+use windlass_client::worker::Worker;
+use windlass_store::embedded::{self, EmbeddedStore};
+use windlass_store::memory::MemoryStore;
+use windlass_store::{Clock, Store, SystemClock};
+
+use crate::cli::error::{CONFLICT, Failure};
+use crate::cli::output::Output;
+use crate::config::value::StoreKind;
+use crate::config::{Resolved, Settings, Sources};
+use crate::{api, server};
+
+#[derive(Debug, clap::Args)]
+#[command(before_help = "Examples:
+  windlass serve --data-dir /var/lib/windlass
+  windlass serve --config /etc/windlass.toml
+  WINDLASS_LOG=debug windlass serve --store memory --http-addr 127.0.0.1:0")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+    /// Listen on an address that others can reach, although there is no
+    /// authentication: whoever can connect can do everything
+    #[arg(long)]
+    insecure: bool,
+}
+
+/// What `serve` and `dev` have in common.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Shared {
+    /// Directory of the embedded store
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
+    /// Where tasks live: embedded or memory
+    #[arg(long, value_name = "STORE")]
+    store: Option<String>,
+    /// Address to listen on; port 0 picks a free one
+    #[arg(long, value_name = "ADDR")]
+    http_addr: Option<String>,
+    /// File of settings instead of ./windlass.toml
+    #[arg(long, value_name = "FILE", env = "WINDLASS_CONFIG")]
+    config: Option<PathBuf>,
+}
+
+impl Shared {
+    pub(crate) fn settings(self) -> Result<Settings, Failure> {
+        let mut sources = Sources::from_process(self.config);
+        let mut flag =
+            |key, value: Option<String>, name| sources.flags.extend(value.map(|value| (key, value, name)));
+        flag("store.data_dir", self.data_dir, "--data-dir");
+        flag("store.url", self.store, "--store");
+        flag("server.http_addr", self.http_addr, "--http-addr");
+        Ok(Settings::read(&Resolved::load(sources)?)?)
+    }
+}
+
+pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
+    let settings = args.shared.settings()?;
+    if !settings.http_addr.ip().is_loopback() && !args.insecure {
+        let message = format!(
+            "{} can be reached from other machines, and this version has no authentication",
+            settings.http_addr
+        );
+        return Err(Failure::usage(message)
+            .hint("listen on 127.0.0.1, or say --insecure if whoever can connect may do everything"));
+    }
+    crate::logging::start(&settings.log_level, settings.log_format);
+    let running = Running::start(&settings).await?;
+    output.data(&format!("listening http {}", running.address));
+    running.until_stopped(None).await
+}
+
+/// A broker that listens.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) broker: Broker,
+    pub(crate) address: SocketAddr,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+    settings: Settings,
+}
+
+impl Running {
+    pub(crate) async fn start(settings: &Settings) -> Result<Running, Failure> {
+        // Before anything is opened, so that an early signal finds its listener.
+        let shutdown = signals()?;
+        let listener = TcpListener::bind(settings.http_addr)
+            .await
+            .map_err(|error| Failure::error(format!("cannot listen on {}: {error}", settings.http_addr)))?;
+        let address = listener.local_addr().map_err(|error| Failure::error(error.to_string()))?;
+        let clock = SystemClock::shared();
+        let store = open(settings, clock.clone()).await?;
+        let broker = Broker::start(store, clock, broker_settings(settings));
+        Ok(Running { broker, address, listener, shutdown, settings: settings.clone() })
+    }
+
+    /// Serves until a signal, then stops in order.
+    pub(crate) async fn until_stopped(self, worker: Option<Worker>) -> Result<(), Failure> {
+        let Running { broker, listener, shutdown, settings, .. } = self;
+        let (stop_worker, stop_server) = (CancellationToken::new(), CancellationToken::new());
+        let app = api::router(api::State::new(broker.clone(), api_settings(&settings)));
+        let serving = tokio::spawn(server::serve(listener, app, limits(&settings), stop_server.clone()));
+        let working = worker.map(|worker| tokio::spawn(worker.run(stop_worker.clone())));
+        let failing = broker.store().clone();
+        let orderly = async {
+            shutdown.cancelled().await;
+            tracing::info!("stopping");
+            broker.drain();
+            stop_worker.cancel();
+            if let Some(working) = working {
+                let _ = working.await;
+            }
+            stop_server.cancel();
+            let served = serving.await.map_err(|error| Failure::error(error.to_string()))?;
+            served.map_err(|error| Failure::error(format!("the server stopped: {error}")))?;
+            broker.stop().await;
+            broker.store().close().await.map_err(|error| Failure::error(error.to_string()))?;
+            tracing::info!("stopped");
+            Ok(())
+        };
+        tokio::select! {
+            ended = orderly => ended,
+            reason = failing.failed() => {
+                tracing::error!(reason, "the store has stopped; ending at once");
+                Err(Failure::error(format!("the store has stopped: {reason}")))
+            }
+        }
+    }
+}
+
+async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>, Failure> {
+    match settings.store {
+        StoreKind::Memory => Ok(MemoryStore::new(clock)),
+        StoreKind::Embedded => {
+            let mut options = embedded::Options::new(&settings.data_dir);
+            options.durability = settings.durability;
+            options.segment_bytes = settings.segment_bytes;
+            options.disk_reserve_bytes = settings.disk_reserve_bytes;
+            let store = EmbeddedStore::open(options, clock).await.map_err(|error| {
+                let exit = if matches!(error, windlass_store::Error::Locked(_)) { CONFLICT } else { 1 };
+                Failure::new(exit, format!("cannot open {}: {error}", settings.data_dir.display()))
+            })?;
+            Ok(store)
+        }
+    }
+}
+
+fn broker_settings(settings: &Settings) -> broker::Settings {
+    broker::Settings {
+        lease_ms: settings.lease.as_millis() as u64,
+        max_depth: settings.max_depth,
+        worker_dead_after_ms: settings.dead_after.as_millis() as u64,
+        ..broker::Settings::default()
+    }
+}
+
+fn api_settings(settings: &Settings) -> api::Settings {
+    api::Settings { payload_bytes_max: settings.max_payload_bytes as usize, ..api::Settings::default() }
+}
+
+fn limits(settings: &Settings) -> server::Limits {
+    server::Limits {
+        connections: settings.connections_max as usize,
+        drain_timeout: settings.drain,
+        ..server::Limits::default()
+    }
+}
+
+/// Cancelled by the first SIGTERM or SIGINT; the second ends the process at once.
+pub(crate) fn signals() -> Result<CancellationToken, Failure> {
+    let failed = |error: std::io::Error| Failure::error(format!("cannot listen for signals: {error}"));
+    let mut term = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut int = signal(SignalKind::interrupt()).map_err(failed)?;
+    let token = CancellationToken::new();
+    let told = token.clone();
+    tokio::spawn(async move {
+        tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
+        told.cancel();
+        tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
+        std::process::exit(130);
+    });
+    Ok(token)
+}
+
+/// How long an in-process worker may drain: it must leave time for the rest of the shutdown.
+pub(crate) fn worker_drain(settings: &Settings) -> Duration {
+    settings.drain.saturating_sub(Duration::from_secs(5)).max(Duration::from_secs(1))
+}

@@ -12,7 +12,7 @@ use windlass_store::store::{Durability, Store};
 /// A store in a directory that goes with the harness. What is on trial here is logic, so nothing waits for the disk.
 async fn store_with(adjust: fn(&mut Options)) -> Harness {
     let clock = ManualClock::shared();
-    let dir = Arc::new(tempfile::tempdir().unwrap());
+    let dir = Arc::new(tempfile::tempdir().expect("a directory"));
     let (opening, kept) = (clock.clone(), dir);
     let open: Open = Box::new(move || {
         let mut options = Options::new(kept.path());
@@ -22,7 +22,7 @@ async fn store_with(adjust: fn(&mut Options)) -> Harness {
         adjust(&mut options);
         let (clock, kept) = (opening.clone(), Arc::clone(&kept));
         Box::pin(async move {
-            let store: Arc<dyn Store> = EmbeddedStore::open(options, clock).await.unwrap();
+            let store: Arc<dyn Store> = EmbeddedStore::open(options, clock).await.expect("open");
             drop(kept);
             store
         })
@@ -36,7 +36,7 @@ async fn usual() -> Harness {
 
 windlass_store::conformance_suite!(usual);
 
-pub fn tiny_sizes(options: &mut Options) {
+pub(crate) fn tiny_sizes(options: &mut Options) {
     options.segment_bytes = 16 << 10;
     options.checkpoint_bytes = 2 << 10;
     options.checkpoint_interval = Duration::from_millis(1);

@@ -97,8 +97,7 @@ impl EmbeddedStore {
     ) -> Result<T, Error> {
         let (sender, receiver) = oneshot::channel();
         let entry = command.encode();
-        let op = Op { command, entry, reply: reply(sender) };
-        self.shared.inbox.push(op).map_err(|(_, error)| error)?;
+        self.shared.inbox.push(Op { command, entry, reply: reply(sender) });
         receiver.await.unwrap_or_else(|_| Err(self.gone()))
     }
 

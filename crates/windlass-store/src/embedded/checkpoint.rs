@@ -94,7 +94,7 @@ pub(super) fn run(
     loop {
         let reason = shared.bell.wait(interval);
         // A disk without room would fail half-way through; the log goes on in the room that is kept for it.
-        if !shared.space.is_exhausted() {
+        if !shared.space.is_exhausted() && shared.failed().is_none() {
             save(shared, database, Some(log))?;
         }
         if matches!(reason, Reason::Close) {

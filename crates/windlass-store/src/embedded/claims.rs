@@ -66,7 +66,7 @@ impl Drop for Delivery {
         let command = Command::Commit { transitions: self.tasks.iter().filter_map(release).collect() };
         let entry = command.encode();
         // If even this is refused, the lease runs out.
-        drop(store.inbox.push(Op { command, entry, reply: Reply::Nobody }));
+        store.inbox.push(Op { command, entry, reply: Reply::Nobody });
     }
 }
 
@@ -141,10 +141,7 @@ impl Shared {
     /// Puts a claim in the writer's inbox.
     pub(super) fn serve(&self, claim: Claim, request: Request) {
         let command = Command::Claim { claim, now: 0 };
-        let op = Op { command, entry: bytes::Bytes::new(), reply: Reply::Claimed(request) };
-        if let Err((op, error)) = self.inbox.push(op) {
-            op.reply.refuse(error);
-        }
+        self.inbox.push(Op { command, entry: bytes::Bytes::new(), reply: Reply::Claimed(request) });
     }
 }
 

@@ -78,13 +78,14 @@ struct PolicyMessage {
 }
 
 pub(super) fn encode_body(body: &Body) -> Bytes {
-    let retry = (body.retry != retry::Policy::default()).then(|| PolicyMessage {
+    let policy = PolicyMessage {
         kind: body.retry.kind as u32,
         initial_ms: body.retry.initial_ms,
         factor: body.retry.factor,
         max_ms: body.retry.max_ms,
         jitter: body.retry.jitter,
-    });
+    };
+    let retry = (body.retry != retry::Policy::default()).then_some(policy);
     let pair = |(key, value): &(String, String)| PairMessage { key: key.clone(), value: value.clone() };
     let message = BodyMessage {
         payload: body.payload.bytes().clone(),

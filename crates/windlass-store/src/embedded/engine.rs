@@ -4,6 +4,7 @@
 //! the group to the state and answers. While group N is applied and answered, group N+1 is on its way to the disk. No
 //! answer is given, and no read sees anything, before it is durable.
 
+use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,18 +12,18 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use windlass_core::Name;
 
 use super::checkpoint::Bell;
-use super::claims::{Delivery, Waiter};
+use super::claims::{Delivery, Request, Waiter};
 use super::command::{Command, Submitted};
 use super::inbox::{Inbox, Op, Pace, Reply};
 use super::machine::{Machine, Output};
 use super::space::Space;
 use crate::clock::Clock;
 use crate::log::{self, Log};
-use crate::store::{Claim, Error, Signals};
+use crate::store::{Committed, Error, Inserted, Signals};
 use crate::waiting::Waiting;
 
 /// What the threads and the callers share.
@@ -40,6 +41,8 @@ pub(super) struct Shared {
     pub(super) failure: watch::Sender<Option<String>>,
     pub(super) limits: MemoryLimits,
     pub(super) gauges: Gauges,
+    /// Held until the last thread is done with the directory.
+    pub(super) _lock: File,
 }
 
 /// Bytes of changed tasks in memory.
@@ -82,6 +85,7 @@ impl Shared {
             first
         });
         self.dismiss(&error);
+        self.bell.close();
     }
 
     pub(super) fn failed(&self) -> Option<Error> {
@@ -199,15 +203,12 @@ pub(super) fn apply(shared: &Arc<Shared>, groups: &Receiver<Group>) -> Result<()
         }
         for (index, op) in (group.first..).zip(group.ops) {
             let output = machine.apply(index, &op.command)?;
-            answers.push((op.command, op.reply, output));
+            answers.extend(settle(shared, &mut machine, op, output));
         }
-        let answers = settle(shared, &mut machine, answers);
         let gained = if shared.has_waiters() { machine.take_gained() } else { machine.forget_gained() };
         let grown = machine.dirty_bytes() > shared.limits.checkpoint_bytes && !machine.is_freezing();
         drop(machine);
-        for answer in answers {
-            answer();
-        }
+        answers.into_iter().for_each(Answer::send);
         wake(shared, &gained);
         shared.bell.changed();
         if grown {
@@ -217,50 +218,54 @@ pub(super) fn apply(shared: &Arc<Shared>, groups: &Receiver<Group>) -> Result<()
     Ok(())
 }
 
-type Answer = Box<dyn FnOnce()>;
+/// An answer that is sent when the state is free again.
+enum Answer {
+    Inserted(oneshot::Sender<Result<Vec<Inserted>, Error>>, Result<Vec<Inserted>, Error>),
+    Claimed(Request, Delivery),
+    Committed(oneshot::Sender<Result<Vec<Committed>, Error>>, Vec<Committed>),
+    Paused(oneshot::Sender<Result<(), Error>>),
+}
 
-/// Puts claims that came out empty back in line, while the state is locked, and prepares the other answers.
-fn settle(
-    shared: &Arc<Shared>,
-    machine: &mut Machine,
-    outputs: Vec<(Command, Reply, Output)>,
-) -> Vec<Answer> {
-    let mut answers: Vec<Answer> = Vec::with_capacity(outputs.len());
-    for (command, reply, output) in outputs {
-        match (command, reply, output) {
-            (Command::Claim { claim, .. }, Reply::Claimed(request), Output::Claimed(tasks)) => {
-                machine.look_again(&claim);
-                if tasks.is_empty() {
-                    shared.wait(claim, request);
-                } else {
-                    let delivery = Delivery::new(tasks, shared);
-                    answers.push(Box::new(move || request.answer(Ok(delivery))));
-                }
-            }
-            (_, Reply::Inserted(reply), Output::Inserted(inserted)) => {
-                answers.push(Box::new(move || drop(reply.send(Ok(inserted)))));
-            }
-            (_, Reply::Committed(reply), Output::Committed(committed)) => {
-                answers.push(Box::new(move || drop(reply.send(Ok(committed)))));
-            }
-            (_, Reply::Paused(reply), _) => answers.push(Box::new(move || drop(reply.send(Ok(()))))),
-            (_, reply, Output::TooManyLanes) => reply.refuse(Error::TooManyLanes),
-            (_, _, _) => {}
+impl Answer {
+    fn send(self) {
+        // A caller who went away needs no answer; leased tasks that cannot be delivered go back by themselves.
+        match self {
+            Answer::Inserted(reply, inserted) => drop(reply.send(inserted)),
+            Answer::Claimed(request, delivery) => request.answer(Ok(delivery)),
+            Answer::Committed(reply, committed) => drop(reply.send(Ok(committed))),
+            Answer::Paused(reply) => drop(reply.send(Ok(()))),
         }
     }
-    answers
+}
+
+/// Puts claims that came out empty back in line, while the state is locked, and prepares the other answers.
+fn settle(shared: &Arc<Shared>, machine: &mut Machine, op: Op, output: Output) -> Option<Answer> {
+    match (op.reply, output) {
+        (Reply::Claimed(request), Output::Claimed(tasks)) => {
+            let Command::Claim { claim, .. } = op.command else { return None };
+            machine.look_again(&claim);
+            if tasks.is_empty() {
+                shared.wait(claim, request);
+                return None;
+            }
+            Some(Answer::Claimed(request, Delivery::new(tasks, shared)))
+        }
+        (Reply::Inserted(reply), Output::Inserted(inserted)) => Some(Answer::Inserted(reply, Ok(inserted))),
+        (Reply::Inserted(reply), Output::TooManyLanes) => {
+            Some(Answer::Inserted(reply, Err(Error::TooManyLanes)))
+        }
+        (Reply::Committed(reply), Output::Committed(committed)) => Some(Answer::Committed(reply, committed)),
+        (Reply::Paused(reply), _) => Some(Answer::Paused(reply)),
+        _ => None,
+    }
 }
 
 fn wake(shared: &Shared, gained: &[(Name, Name, usize)]) {
     for (queue, kind, count) in gained {
         for Waiter { claim, request } in shared.take_waiters(queue, kind, *count) {
-            serve(shared, claim, request);
+            shared.serve(claim, request);
         }
     }
-}
-
-fn serve(shared: &Shared, claim: Claim, request: super::claims::Request) {
-    shared.serve(claim, request);
 }
 
 fn fatal(error: log::Error) -> Error {

@@ -63,22 +63,20 @@ struct State {
 }
 
 impl Inbox {
-    /// Adds an operation, or gives it back with the reason.
-    pub(super) fn push(&self, op: Op) -> Result<(), (Op, Error)> {
+    /// Adds an operation, or answers it with the reason why not.
+    pub(super) fn push(&self, op: Op) {
         let mut state = self.state.lock();
-        if let Some(error) = &state.closed {
-            let error = error.clone();
-            return Err((op, error));
-        }
-        if state.ops.len() >= WAITING_OPS_MAX || state.bytes > WAITING_BYTES_MAX {
-            return Err((op, Error::Busy));
+        let full = state.ops.len() >= WAITING_OPS_MAX || state.bytes > WAITING_BYTES_MAX;
+        let refusal = state.closed.clone().or(full.then_some(Error::Busy));
+        if let Some(error) = refusal {
+            drop(state);
+            return op.reply.refuse(error);
         }
         state.bytes += op.entry.len();
         state.ops.push(op);
         if state.ops.len() == 1 {
             self.filled.notify_one();
         }
-        Ok(())
     }
 
     /// The next group, as soon as there is one. Empty when `until` came first; `None` when closed and empty.

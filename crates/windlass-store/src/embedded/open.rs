@@ -70,14 +70,12 @@ impl EmbeddedStore {
     }
 }
 
-/// The threads of an open store, and what must outlive them.
+/// The threads of an open store.
 #[derive(Debug)]
 pub(super) struct Threads {
-    shared: Arc<Shared>,
     writer: JoinHandle<()>,
     applier: JoinHandle<()>,
     checkpointer: JoinHandle<()>,
-    lock: File,
 }
 
 impl Threads {
@@ -86,9 +84,7 @@ impl Threads {
         // A thread that panicked has told so through the failure of the store.
         drop(self.writer.join());
         drop(self.applier.join());
-        self.shared.bell.close();
         drop(self.checkpointer.join());
-        drop(self.lock);
     }
 }
 
@@ -117,10 +113,11 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
         failure: watch::Sender::new(None),
         limits,
         gauges: Gauges::default(),
+        _lock: lock,
     });
     let log = replay(&options, &shared, &database)?;
     shared.machine.lock().renew_leases()?;
-    start(&options, shared, database, log, lock)
+    start(&options, shared, database, log)
 }
 
 /// Opens the log and applies what the tables do not contain, saving on the way if it is much.
@@ -179,12 +176,13 @@ fn detach(command: Command) -> Command {
     }
 }
 
+type ThreadBody = Box<dyn FnOnce(&Arc<Shared>) -> Result<(), Error> + Send>;
+
 fn start(
     options: &Options,
     shared: Arc<Shared>,
     database: Database,
     mut log: Log,
-    lock: File,
 ) -> Result<Arc<EmbeddedStore>, Error> {
     let pace = match options.durability {
         Durability::Sync => Pace::EveryGroup,
@@ -193,7 +191,7 @@ fn start(
     };
     let reclaimer: Reclaimer = log.reclaimer();
     let (sender, receiver) = sync_channel(2);
-    let on = |name: &str, body: Box<dyn FnOnce(&Arc<Shared>) -> Result<(), Error> + Send>| {
+    let on = |name: &str, body: ThreadBody| {
         let shared = Arc::clone(&shared);
         std::thread::Builder::new()
             .name(name.to_owned())
@@ -202,10 +200,18 @@ fn start(
     };
     let interval = options.checkpoint_interval;
     let writer = on("store-writer", Box::new(move |shared| engine::write(shared, &mut log, pace, &sender)))?;
-    let applier = on("store-applier", Box::new(move |shared| engine::apply(shared, &receiver)))?;
+    let applier = on(
+        "store-applier",
+        Box::new(move |shared| {
+            let applied = engine::apply(shared, &receiver);
+            // Nothing comes after this: what is left is saved, and the last thread ends.
+            shared.bell.close();
+            applied
+        }),
+    )?;
     let checkpointer =
         on("store-saver", Box::new(move |shared| checkpoint::run(shared, &database, &reclaimer, interval)))?;
-    let threads = Threads { shared: Arc::clone(&shared), writer, applier, checkpointer, lock };
+    let threads = Threads { writer, applier, checkpointer };
     Ok(Arc::new(EmbeddedStore { shared, durability: options.durability, threads: Mutex::new(Some(threads)) }))
 }
 

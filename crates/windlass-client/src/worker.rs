@@ -1,9 +1,9 @@
 //! The worker runtime: claims tasks through a [`Port`], runs a handler for each and reports how it ended.
 //!
-//! Four kinds of activity share one [`Shared`]: the claim loop ([`claim`]) asks for as many tasks as there are free
-//! slots and never more; every claimed task has a task of its own ([`attempt`]) that holds its slot until its outcome is reported; the
-//! heartbeat ([`beat`]) extends every lease in hand and brings back which are lost or cancelled; and `run` waits for the
-//! shutdown and drains.
+//! Four kinds of activity share one `Shared`: the claim loop (`claim`) asks for as many tasks as there are free slots and
+//! never more; every claimed task has a task of its own (`attempt`) that holds its slot until its outcome is reported;
+//! the heartbeat (`beat`) extends every lease in hand and brings back which are lost or cancelled; and `run` waits for
+//! the shutdown and drains.
 //!
 //! What holds whatever the handlers do:
 //! - A lease in hand is extended until its outcome was answered, so a slow report cannot cost the lease.
@@ -132,8 +132,9 @@ impl Worker {
         beat::once(&shared, false).await;
         let heart = tokio::spawn(beat::keep(shared.clone(), beats.clone()));
         tokio::select! {
-            () = claim::keep(&shared, &attempts) => {}
+            biased;
             () = shutdown.cancelled() => {}
+            () = claim::keep(&shared, &attempts) => {}
         }
         shared.drain(&attempts).await;
         beats.cancel();

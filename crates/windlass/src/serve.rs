@@ -119,8 +119,8 @@ impl Running {
         let orderly = async {
             shutdown.cancelled().await;
             tracing::info!("stopping");
-            broker.drain();
             stop_worker.cancel();
+            broker.drain();
             if let Some(working) = working {
                 let _ = working.await;
             }

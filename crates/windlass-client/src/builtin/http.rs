@@ -6,6 +6,8 @@
 //! environment are not used, since they would resolve names by themselves.
 
 mod address;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::pin::Pin;

@@ -127,9 +127,13 @@ impl Client {
         self.get(&["api", "v1", "stats"], &[]).await
     }
 
-    /// An unhealthy broker answers too.
+    /// An unhealthy broker answers 503 and says what is wrong: that is an answer, not an error.
     pub async fn health(&self) -> Result<HealthBody, Error> {
-        self.get(&["health"], &[]).await
+        let response = self.request(Method::GET, &["health"])?.send().await.map_err(Error::from_transport)?;
+        match response.status().as_u16() {
+            200 | 503 => read(response).await,
+            _ => Err(Error::from_response(response).await),
+        }
     }
 
     pub async fn claim(&self, body: &ClaimBody, wait: Duration) -> Result<Claimed, Error> {

@@ -74,7 +74,7 @@ struct Shared {
 }
 
 impl Context {
-    pub(super) fn new(job: &Job, timeout: Duration) -> Self {
+    pub(crate) fn new(job: &Job, timeout: Duration) -> Self {
         let shared = Shared {
             id: job.id.clone(),
             kind: job.kind.clone(),

@@ -18,7 +18,7 @@ use super::output::{Output, table};
   windlass doctor --server http://10.0.0.5:8080 --data-dir /var/lib/windlass")]
 pub(crate) struct Args {
     /// Directory whose disk is measured
-    #[arg(long, value_name = "DIR", default_value = "windlass-data")]
+    #[arg(long, value_name = "DIR", default_value = "./windlass-data")]
     data_dir: PathBuf,
     #[command(flatten)]
     connect: Connect,

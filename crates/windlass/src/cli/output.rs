@@ -148,6 +148,6 @@ mod tests {
             &["NAME", "N"],
             vec![vec!["a\x1b".into(), "1".into()], vec!["long name".into(), "22".into()]],
         );
-        assert_eq!(text, "NAME        N\na\\u{1b}     1\nlong name   22");
+        assert_eq!(text, "NAME       N\na\\u{1b}    1\nlong name  22");
     }
 }

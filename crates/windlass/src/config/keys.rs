@@ -18,7 +18,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("server.connections_max", "20000", "connections open at once"),
     key("server.drain", "30s", "how long a shutdown waits for requests and running tasks"),
     key("store.url", "embedded", "embedded or memory"),
-    key("store.data_dir", "windlass-data", "directory of the embedded store"),
+    key("store.data_dir", "./windlass-data", "directory of the embedded store"),
     key("store.durability", "sync", "sync, interval:50ms or os"),
     key("store.segment_bytes", "64MiB", "size of a file of the log"),
     key("store.disk_reserve_bytes", "256MiB", "below this much free space no task is accepted"),

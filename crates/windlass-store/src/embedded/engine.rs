@@ -4,7 +4,6 @@
 //! the group to the state and answers. While group N is applied and answered, group N+1 is on its way to the disk. No
 //! answer is given, and no read sees anything, before it is durable.
 
-use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,8 +40,6 @@ pub(super) struct Shared {
     pub(super) failure: watch::Sender<Option<String>>,
     pub(super) limits: MemoryLimits,
     pub(super) gauges: Gauges,
-    /// Held until the last thread is done with the directory.
-    pub(super) _lock: File,
 }
 
 /// Bytes of changed tasks in memory.

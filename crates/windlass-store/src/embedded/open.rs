@@ -113,11 +113,10 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
         failure: watch::Sender::new(None),
         limits,
         gauges: Gauges::default(),
-        _lock: lock,
     });
     let log = replay(&options, &shared, &database)?;
     shared.machine.lock().renew_leases()?;
-    start(&options, shared, database, log)
+    start(&options, shared, database, log, lock)
 }
 
 /// Opens the log and applies what the tables do not contain, saving on the way if it is much.
@@ -183,6 +182,7 @@ fn start(
     shared: Arc<Shared>,
     database: Database,
     mut log: Log,
+    lock: File,
 ) -> Result<Arc<EmbeddedStore>, Error> {
     let pace = match options.durability {
         Durability::Sync => Pace::EveryGroup,
@@ -191,11 +191,16 @@ fn start(
     };
     let reclaimer: Reclaimer = log.reclaimer();
     let (sender, receiver) = sync_channel(2);
+    // The directory stays locked until the last thread is done with it.
+    let lock = Arc::new(lock);
     let on = |name: &str, body: ThreadBody| {
-        let shared = Arc::clone(&shared);
+        let (shared, lock) = (Arc::clone(&shared), Arc::clone(&lock));
         std::thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || shared.guard(|| body(&shared)))
+            .spawn(move || {
+                shared.guard(|| body(&shared));
+                drop(lock);
+            })
             .map_err(io_error("start a thread in", &options.dir))
     };
     let interval = options.checkpoint_interval;
@@ -211,6 +216,7 @@ fn start(
     )?;
     let checkpointer =
         on("store-saver", Box::new(move |shared| checkpoint::run(shared, &database, &reclaimer, interval)))?;
+    drop(lock);
     let threads = Threads { writer, applier, checkpointer };
     Ok(Arc::new(EmbeddedStore { shared, durability: options.durability, threads: Mutex::new(Some(threads)) }))
 }

@@ -1,1 +1,186 @@
-//! Tests of what only this store has: recovery, checkpoints, windows larger than memory.
+//! What only this store has: files that can be locked, newer or damaged, and threads that can be left behind.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use windlass_core::choice::{Mode, Queue};
+use windlass_core::{Body, Name, NewTask, Payload, Priority, TaskId, retry};
+
+use super::{EmbeddedStore, Options};
+use crate::clock::ManualClock;
+use crate::store::{Claim, Durability, Error, Insert, Inserted, List, Store};
+
+fn options(dir: &Path) -> Options {
+    Options { durability: Durability::Os, disk_reserve_bytes: 0, segment_bytes: 1 << 20, ..Options::new(dir) }
+}
+
+async fn open(dir: &Path) -> Result<Arc<EmbeddedStore>, Error> {
+    EmbeddedStore::open(options(dir), ManualClock::shared()).await
+}
+
+fn task(id: &str) -> NewTask {
+    let body = Body {
+        payload: Payload::Json(Bytes::from(vec![b'7'; 100])),
+        metadata: Vec::new(),
+        timeout_ms: 1000,
+        max_retries: 0,
+        max_crashes: 5,
+        retry: retry::Policy::default(),
+        fingerprint: Some([7; 16]),
+    };
+    NewTask {
+        id: TaskId::new(id).unwrap(),
+        queue: Name::new("q").unwrap(),
+        kind: Name::new("t").unwrap(),
+        priority: Priority(100),
+        created_at: 1_790_000_000_000,
+        scheduled_at: None,
+        expires_at: None,
+        retention_ms: 1000,
+        body,
+    }
+}
+
+async fn add(store: &EmbeddedStore, tasks: Vec<NewTask>) -> Result<Vec<Inserted>, Error> {
+    store.insert(Insert { tasks, atomic: false, max_depth: None }).await
+}
+
+fn claim(max: u32, wait_ms: u64) -> Claim {
+    Claim {
+        worker: Name::new("w").unwrap(),
+        queues: vec![Queue { name: Name::new("q").unwrap(), weight: 1 }],
+        mode: Mode::Weighted,
+        types: None,
+        max,
+        lease_ms: 1000,
+        wait_ms,
+        seed: 1,
+    }
+}
+
+#[tokio::test]
+async fn a_directory_has_one_owner() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = open(dir.path()).await.unwrap();
+    assert!(matches!(open(dir.path()).await, Err(Error::Locked(_))));
+    first.close().await.unwrap();
+    open(dir.path()).await.unwrap().close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    open(dir.path()).await.unwrap().close().await.unwrap();
+    fs::write(dir.path().join("FORMAT"), "windlass-data 999\n").unwrap();
+    let before = fs::read(dir.path().join("index.redb")).unwrap();
+    assert!(matches!(open(dir.path()).await, Err(Error::Version { found: 999, .. })));
+    assert_eq!(fs::read(dir.path().join("index.redb")).unwrap(), before);
+    for noise in ["", "windlass-data", "windlass-data x", "something else 1"] {
+        fs::write(dir.path().join("FORMAT"), noise).unwrap();
+        assert!(matches!(open(dir.path()).await, Err(Error::Damaged(_))), "{noise:?}");
+    }
+    fs::remove_file(dir.path().join("FORMAT")).unwrap();
+    assert!(matches!(open(dir.path()).await, Err(Error::Damaged(_))));
+}
+
+#[tokio::test]
+async fn a_flipped_bit_in_a_stored_payload_is_found_and_ends_the_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await.unwrap();
+    add(&store, vec![task("a")]).await.unwrap();
+    store.close().await.unwrap();
+    let path = dir.path().join("index.redb");
+    let mut bytes = fs::read(&path).unwrap();
+    let payload = [b'7'; 100];
+    let at = bytes
+        .windows(payload.len())
+        .rposition(|window| window == payload)
+        .expect("the payload is in the file");
+    bytes[at + 50] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let store = open(dir.path()).await.unwrap();
+    let id = TaskId::new("a").unwrap();
+    assert!(store.peek(&id).await.unwrap().is_some(), "the record is in another place");
+    assert!(matches!(store.get(&id).await, Err(Error::Damaged(_))));
+    assert!(store.failed().await.contains("checksum"));
+    assert!(matches!(add(&store, vec![task("b")]).await, Err(Error::Failed(_))));
+    assert!(store.close().await.is_err());
+}
+
+#[tokio::test]
+async fn a_dropped_store_saves_itself_and_lets_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await.unwrap();
+    add(&store, vec![task("a")]).await.unwrap();
+    drop(store);
+    // The threads end by themselves, soon: each try waits for the system, not for a time.
+    let store = loop {
+        match open(dir.path()).await {
+            Ok(store) => break store,
+            Err(Error::Locked(_)) => tokio::task::yield_now().await,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(store.list(List { limit: 10, ..List::default() }).await.unwrap().tasks.len(), 1);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_claim_served_elsewhere_does_not_strand_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await.unwrap();
+    let both = Claim {
+        queues: ["q", "r"].map(|name| Queue { name: Name::new(name).unwrap(), weight: 1 }).to_vec(),
+        mode: Mode::Strict,
+        ..claim(1, 60_000)
+    };
+    // The first waits for both queues and takes from "q"; the second waits for "r" alone and must get the other one.
+    let first = tokio::spawn({
+        let (store, claim) = (Arc::clone(&store), both);
+        async move { store.claim(claim).await }
+    });
+    while store.shared.waiting.lock().len() < 1 {
+        tokio::task::yield_now().await;
+    }
+    let only = Claim { queues: vec![Queue { name: Name::new("r").unwrap(), weight: 1 }], ..claim(1, 60_000) };
+    let second = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.claim(only).await }
+    });
+    while store.shared.waiting.lock().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    let other = NewTask { queue: Name::new("r").unwrap(), ..task("b") };
+    add(&store, vec![other, task("a")]).await.unwrap();
+    let ids =
+        |tasks: Vec<windlass_core::Task>| tasks.iter().map(|t| t.record.id.to_string()).collect::<Vec<_>>();
+    assert_eq!(ids(first.await.unwrap().unwrap()), ["a"]);
+    assert_eq!(ids(second.await.unwrap().unwrap()), ["b"]);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_backlog_larger_than_the_window_drains_in_order_over_restarts() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = || Options { window_entries: 8, checkpoint_bytes: 8 << 10, ..options(dir.path()) };
+    let mut store = EmbeddedStore::open(small(), ManualClock::shared()).await.unwrap();
+    for batch in 0..20 {
+        let tasks = (0..50).map(|n| task(&format!("{:04}", batch * 50 + n))).collect();
+        add(&store, tasks).await.unwrap();
+    }
+    let mut seen = Vec::new();
+    for round in 0..100 {
+        let tasks = store.claim(claim(10, 0)).await.unwrap();
+        seen.extend(tasks.iter().map(|task| task.record.id.to_string()));
+        if round % 30 == 29 {
+            store.close().await.unwrap();
+            store = EmbeddedStore::open(small(), ManualClock::shared()).await.unwrap();
+        }
+    }
+    let expected: Vec<String> = (0..1000).map(|n| format!("{n:04}")).collect();
+    assert_eq!(seen, expected);
+    assert!(store.claim(claim(1, 0)).await.unwrap().is_empty());
+    store.close().await.unwrap();
+}

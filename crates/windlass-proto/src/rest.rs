@@ -24,12 +24,13 @@ pub use decode::{decode, decode_item};
 pub use invalid::{Fault, Invalid};
 pub use json::{Base64, Json};
 pub use outcome::{
-    CompleteBody, ExtendBody, Extended, FailBody, Failing, ProgressBody, ReleaseBody, result_payload,
+    CompleteBody, ExtendBody, Extended, FailBody, Failing, OutcomeBody, ProgressBody, ReleaseBody,
+    result_payload,
 };
 pub use problem::{FieldError, Problem};
 pub use queues::{Affected, DeadSelection, QueueBody, QueuesBody, Rates, StateCounts};
 pub use retry::RetryBody;
-pub use stats::{ClassCounts, HealthBody, LedgerBody, StatsBody};
+pub use stats::{ClassCounts, HealthBody, LedgerBody, LoopBody, StatsBody};
 pub use submit::{
     BatchBody, BatchItem, BatchItemError, BatchResults, PriorityInput, Start, Submission, SubmitBody,
 };

@@ -4,10 +4,11 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use windlass_core::limits::{HORIZON_MS, LEASE_MS_MAX, LEASE_MS_MIN, PROGRESS_NOTE_BYTES_MAX};
-use windlass_core::{Payload, Progress};
+use windlass_core::{Payload, Progress, Record, State, StateName, TaskId};
 
 use super::invalid::Invalid;
 use super::json::{Base64, Content};
+use super::text;
 use super::time::{Seconds, Time};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -147,5 +148,40 @@ pub struct ReleaseBody {
 impl ReleaseBody {
     pub fn check(self) -> Result<Option<u64>, Invalid> {
         self.delay_seconds.map(|delay| delay.check("delay_seconds", 0..=HORIZON_MS)).transpose()
+    }
+}
+
+/// What became of a task after a report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct OutcomeBody {
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: TaskId,
+    #[serde(with = "text::state")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub state: StateName,
+    pub attempts: u32,
+    pub crashes: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_retry_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Time>,
+}
+
+impl From<&Record> for OutcomeBody {
+    fn from(record: &Record) -> Self {
+        let next_retry_at = match record.state {
+            State::Retrying { at } => Some(Time::from_ms(at)),
+            _ => None,
+        };
+        Self {
+            id: record.id.clone(),
+            state: record.state_name(),
+            attempts: record.attempts,
+            crashes: record.crashes,
+            next_retry_at,
+            completed_at: record.ended_at().map(Time::from_ms),
+        }
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use windlass_core::Class;
 
 use super::queues::{Rates, StateCounts};
-use super::time::Seconds;
+use super::time::{Seconds, Time};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -16,6 +16,8 @@ pub struct StatsBody {
     pub rates: Rates,
     /// Of the attempts that completed in the last minute.
     pub mean_duration_ms: Option<f64>,
+    pub queues: u64,
+    pub oldest_pending_age_seconds: Option<Seconds>,
     pub active_workers: u64,
     pub uptime_seconds: Seconds,
 }
@@ -58,17 +60,37 @@ pub struct LedgerBody {
     pub removed: u64,
 }
 
+/// Whether the broker gets its work done.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HealthBody {
-    /// `ok` or `unavailable`.
+    /// `ok`, `stopping` or `unavailable`.
     pub status: String,
+    /// What is wrong, if anything is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
     pub version: String,
     pub store: String,
-    /// When an answer is given: `sync`, `interval`, `os` or `none`.
+    /// When a submit is answered: `sync`, `interval`, `os` or `none`.
     pub durability: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync_interval_ms: Option<u64>,
     pub persistent: bool,
+    /// This broker decides alone; a cluster names its leader here.
+    pub leader: String,
+    pub quorum: bool,
     pub active_workers: u64,
     pub oldest_pending_age_seconds: Option<Seconds>,
+    pub last_commit_age_seconds: Option<Seconds>,
     pub uptime_seconds: Seconds,
+    pub loops: Vec<LoopBody>,
+}
+
+/// A background loop.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LoopBody {
+    pub name: String,
+    pub last_ok_at: Option<Time>,
+    pub failures_in_a_row: u64,
 }

@@ -7,8 +7,8 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use windlass_core::limits::{
-    BATCH_TASKS_MAX, CRASHES_DEFAULT, HORIZON_MS, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX,
-    RETENTION_MS_DEFAULT, RETENTION_MS_MAX, RETRIES_DEFAULT, RETRIES_MAX, TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MAX,
+    BATCH_TASKS_MAX, CRASHES_DEFAULT, HORIZON_MS, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, RETENTION_MS_MAX,
+    RETRIES_DEFAULT, RETRIES_MAX, TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MAX,
 };
 use windlass_core::{Class, Name, Payload, Priority, StateName, TaskId, retry};
 
@@ -99,7 +99,8 @@ pub struct Submission {
     pub max_retries: u32,
     pub max_crashes: u32,
     pub timeout_ms: u64,
-    pub retention_ms: u64,
+    /// `None` for the broker's own default.
+    pub retention_ms: Option<u64>,
     pub metadata: Vec<(String, String)>,
 }
 
@@ -163,12 +164,10 @@ impl<'a> SubmitBody<'a> {
                 TIMEOUT_MS_DEFAULT,
                 1..=TIMEOUT_MS_MAX,
             )?,
-            retention_ms: span(
-                "retention_seconds",
-                self.retention_seconds,
-                RETENTION_MS_DEFAULT,
-                0..=RETENTION_MS_MAX,
-            )?,
+            retention_ms: self
+                .retention_seconds
+                .map(|span| span.check("retention_seconds", 0..=RETENTION_MS_MAX))
+                .transpose()?,
             metadata: checked_metadata(self.metadata)?,
         })
     }

@@ -86,8 +86,14 @@ pub struct WorkerBody {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub id: Name,
-    pub incarnation: u64,
+    /// Of the youngest process of this name; none if it never sent a heartbeat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incarnation: Option<u64>,
     pub paused: bool,
+    /// Its heartbeats come, or it asked for work a short while ago.
+    pub active: bool,
+    /// Living processes of this name; more than one is a mistake.
+    pub processes: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,6 +116,6 @@ pub struct WorkerBody {
     #[serde(with = "text::list")]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     pub tasks: Vec<TaskId>,
-    pub joined_at: Time,
+    pub first_seen_at: Time,
     pub last_heartbeat_at: Time,
 }

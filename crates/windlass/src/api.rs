@@ -1,0 +1,103 @@
+//! The REST interface. A handler decodes, calls the broker and encodes; every rule is the broker's.
+//!
+//! To add a route: its bodies in `windlass_proto::rest`, a handler with its `#[utoipa::path]` in the file of its area here,
+//! and its line in that file's `routes`. The OpenAPI document follows from that by itself.
+
+mod answer;
+mod batch;
+mod body;
+mod claim;
+mod cursor;
+mod dlq;
+mod front;
+mod health;
+mod identity;
+mod metrics;
+mod openapi;
+mod outcomes;
+mod params;
+mod problem;
+mod queues;
+mod stats;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod workers;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use utoipa_axum::router::OpenApiRouter;
+use windlass_broker::Broker;
+use windlass_core::limits::PAYLOAD_BYTES_MAX;
+
+/// What every handler needs.
+#[derive(Debug)]
+pub struct State {
+    pub broker: Broker,
+    pub settings: Settings,
+    counters: front::Counters,
+}
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Of one payload or result.
+    pub payload_bytes_max: usize,
+    /// From the first byte of a body to its last.
+    pub body_timeout: Duration,
+    /// For everything but the part of a request that waits for work or a result.
+    pub request_timeout: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            payload_bytes_max: PAYLOAD_BYTES_MAX,
+            body_timeout: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Settings {
+    /// A payload may come as base64, with its task around it.
+    fn body_bytes_max(&self) -> usize {
+        self.payload_bytes_max / 3 * 4 + 256 * 1024
+    }
+}
+
+impl State {
+    pub fn new(broker: Broker, settings: Settings) -> Self {
+        Self { broker, settings, counters: front::Counters::default() }
+    }
+}
+
+type Shared = axum::extract::State<Arc<State>>;
+
+pub fn router(state: State) -> Router {
+    let state = Arc::new(state);
+    let (router, document) = OpenApiRouter::with_openapi(openapi::describe())
+        .merge(tasks::routes())
+        .merge(batch::routes())
+        .merge(claim::routes())
+        .merge(outcomes::routes())
+        .merge(queues::routes())
+        .merge(dlq::routes())
+        .merge(workers::routes())
+        .merge(stats::routes())
+        .merge(health::routes())
+        .merge(metrics::routes())
+        .split_for_parts();
+    router
+        .merge(openapi::routes(&document))
+        .fallback(problem::no_such_route)
+        .method_not_allowed_fallback(problem::wrong_method)
+        .layer(front::Layer::new(state.clone()))
+        .with_state(state)
+}
+
+/// The wall clock, for judging whether a time in a request is possible.
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}

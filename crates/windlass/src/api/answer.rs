@@ -1,0 +1,38 @@
+//! Answers that succeed.
+
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use serde::Serialize;
+use windlass_proto::rest::TaskBody;
+
+use super::problem::Refused;
+
+pub(super) type Answer = Result<Response, Refused>;
+
+pub(super) fn ok<T: Serialize>(body: &T) -> Answer {
+    json(StatusCode::OK, body, 256)
+}
+
+pub(super) fn task(status: StatusCode, task: impl Into<TaskBody>) -> Answer {
+    let body = task.into();
+    // Everything but the payload and the result is about this long.
+    let room = 768 + body.payload.as_ref().map_or(0, |json| json.0.len());
+    json(status, &body, room)
+}
+
+pub(super) fn json<T: Serialize>(status: StatusCode, body: &T, room: usize) -> Answer {
+    let mut text = Vec::with_capacity(room);
+    serde_json::to_writer(&mut text, body).map_err(Refused::unwritable)?;
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+pub(super) fn nothing() -> Answer {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    Ok(response)
+}

@@ -1,0 +1,90 @@
+//! Submitting many tasks in one request.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use windlass_broker::{Error, Submit, Submitted};
+use windlass_proto::rest::{
+    BatchBody, BatchItem, BatchItemError, BatchResults, Invalid, Problem, Submission, decode,
+};
+
+use super::answer::{self, Answer};
+use super::body::JsonBytes;
+use super::identity::{self, Key};
+use super::problem::Refused;
+use super::tasks::refused;
+use super::{Shared, now_ms};
+
+pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
+    OpenApiRouter::new().routes(routes!(submit_batch))
+}
+
+/// Submit up to 1,000 tasks
+#[utoipa::path(
+    post, path = "/api/v1/tasks/batch", tag = "tasks", request_body = BatchBody,
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request harmless")),
+    responses(
+        (status = 200, description = "One result per task, in order", body = BatchResults),
+        (status = 413, description = "Too many tasks or bytes", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+async fn submit_batch(State(state): Shared, headers: HeaderMap, JsonBytes(bytes): JsonBytes) -> Answer {
+    let key = Key::of(&headers)?;
+    let body: BatchBody<'_> = decode(&bytes)?;
+    let checked = body.check(&bytes, now_ms(), state.settings.payload_bytes_max)?;
+    let mut slots = Vec::with_capacity(checked.len());
+    let mut batch = Vec::with_capacity(checked.len());
+    let retention_ms = state.broker.settings().retention_ms;
+    for (index, item) in checked.into_iter().enumerate() {
+        slots.push(place(item, &mut batch, |submission| {
+            identity::submit(submission, key, Some(index), retention_ms)
+        }));
+    }
+    // One bad task keeps out all others of an atomic batch, whether the edge finds it or the store.
+    let mut outcomes = if body.atomic && batch.len() < slots.len() {
+        vec![Err(Error::Aborted); batch.len()].into_iter()
+    } else {
+        state.broker.submit_batch(batch, body.atomic).await?.into_iter()
+    };
+    let results = slots.into_iter().map(|slot| item(slot, &mut outcomes));
+    answer::json(StatusCode::OK, &BatchResults { results: results.collect() }, 4096)
+}
+
+/// What the edge knows about one task of a batch: refused already, or passed on.
+enum Slot {
+    Refused(Box<Problem>),
+    Sent { by_key: bool },
+}
+
+fn place(
+    item: Result<Submission, Invalid>,
+    batch: &mut Vec<Submit>,
+    submit: impl FnOnce(Submission) -> Submit,
+) -> Slot {
+    match item {
+        Ok(submission) => {
+            let by_key = submission.id.is_none();
+            batch.push(submit(submission));
+            Slot::Sent { by_key }
+        }
+        Err(invalid) => Slot::Refused(Box::new(invalid.into())),
+    }
+}
+
+fn item(slot: Slot, outcomes: &mut impl Iterator<Item = Result<Submitted, Error>>) -> BatchItem {
+    let error = match slot {
+        Slot::Refused(problem) => *problem,
+        Slot::Sent { by_key } => match outcomes.next() {
+            Some(Ok(submitted)) => {
+                let state = submitted.task.record.state_name();
+                return BatchItem::Submitted { id: submitted.task.record.id, state };
+            }
+            Some(Err(error)) => refused(error, by_key).into_problem(),
+            None => Refused::internal().into_problem(),
+        },
+    };
+    BatchItem::Refused(BatchItemError { error })
+}

@@ -1,0 +1,86 @@
+//! Reading a request's body: JSON, not too large, not too slow.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, Request};
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::request::Parts;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+
+use super::problem::Refused;
+use super::{Settings, State};
+
+/// The bytes of a body that claims to be JSON.
+#[derive(Debug)]
+pub(super) struct JsonBytes(pub(super) Bytes);
+
+impl FromRequest<Arc<State>> for JsonBytes {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, state: &Arc<State>) -> Result<Self, Refused> {
+        let (parts, body) = request.into_parts();
+        check_type(&parts)?;
+        let settings = &state.settings;
+        check_length(&parts, settings)?;
+        match tokio::time::timeout(settings.body_timeout, read(body, settings.body_bytes_max())).await {
+            Ok(bytes) => bytes.map(JsonBytes),
+            Err(_) => {
+                Err(Refused::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", "The body came too slowly"))
+            }
+        }
+    }
+}
+
+fn check_type(parts: &Parts) -> Result<(), Refused> {
+    let json = |text: &str| {
+        let kind = text.split(';').next().unwrap_or_default().trim();
+        kind.eq_ignore_ascii_case("application/json")
+    };
+    let given = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    if given.is_some_and(json) {
+        return Ok(());
+    }
+    let title = "The body must be application/json";
+    Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", title))
+}
+
+fn check_length(parts: &Parts, settings: &Settings) -> Result<(), Refused> {
+    let declared: Option<u64> =
+        parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    match declared {
+        Some(length) if length > settings.body_bytes_max() as u64 => {
+            Err(Refused::too_large(settings.body_bytes_max()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Most bodies come in one piece and are not copied.
+async fn read(mut body: axum::body::Body, limit: usize) -> Result<Bytes, Refused> {
+    let mut first: Option<Bytes> = None;
+    let mut joined: Option<BytesMut> = None;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            Refused::new(StatusCode::BAD_REQUEST, "malformed", "The body ended early")
+                .detail(error.to_string())
+        })?;
+        let Ok(piece) = frame.into_data() else { continue };
+        let so_far = joined.as_ref().map_or(0, BytesMut::len) + first.as_ref().map_or(0, Bytes::len);
+        if so_far + piece.len() > limit {
+            return Err(Refused::too_large(limit));
+        }
+        match (&mut joined, first.take()) {
+            (Some(joined), _) => joined.extend_from_slice(&piece),
+            (None, None) => first = Some(piece),
+            (None, Some(start)) => {
+                let mut buffer = BytesMut::with_capacity(2 * (start.len() + piece.len()));
+                buffer.extend_from_slice(&start);
+                buffer.extend_from_slice(&piece);
+                joined = Some(buffer);
+            }
+        }
+    }
+    Ok(joined.map(BytesMut::freeze).or(first).unwrap_or_default())
+}

@@ -1,0 +1,45 @@
+//! Where a list goes on: a number of the store, wrapped so that clients neither read it nor make one up.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+use windlass_proto::rest::Invalid;
+
+pub(super) fn write(seq: u64) -> String {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&seq.to_be_bytes());
+    bytes[8..].copy_from_slice(&seal(seq));
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+pub(super) fn read(text: &str) -> Result<u64, Invalid> {
+    let refused = || Invalid::malformed("cursor", "is not a cursor of this list");
+    let bytes: [u8; 16] =
+        URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| bytes.try_into().ok()).ok_or_else(refused)?;
+    let (number, seal_given) = bytes.split_at(8);
+    let seq = u64::from_be_bytes(number.try_into().map_err(|_| refused())?);
+    if seal_given == seal(seq) { Ok(seq) } else { Err(refused()) }
+}
+
+fn seal(seq: u64) -> [u8; 8] {
+    let digest =
+        Sha256::new().chain_update(b"windlass list cursor 1").chain_update(seq.to_be_bytes()).finalize();
+    std::array::from_fn(|i| digest[i])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_cursors_are_read() {
+        for seq in [0, 1, 77, u64::MAX] {
+            assert_eq!(read(&write(seq)), Ok(seq));
+        }
+        let mut forged = write(77).into_bytes();
+        forged[3] ^= 1;
+        for text in ["", "x", "AAAAAAAAAAAAAAAAAAAAAA", "77", &String::from_utf8(forged).unwrap()] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Dead letters.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use windlass_broker::Selection;
+use windlass_core::StateName;
+use windlass_core::limits::BATCH_TASKS_MAX;
+use windlass_proto::rest::{Affected, DeadSelection, Fault, Invalid, TaskPage, decode};
+use windlass_store::List;
+
+use super::Shared;
+use super::answer::{self, Answer};
+use super::body::JsonBytes;
+use super::params::{ListParams, Params, parsed};
+use super::tasks::write_page;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
+    OpenApiRouter::new().routes(routes!(list, clear)).routes(routes!(retry))
+}
+
+/// List dead letters, newest first
+#[utoipa::path(get, path = "/api/v1/dlq", tag = "dead letters", params(ListParams),
+    responses((status = 200, description = "A page of tasks", body = TaskPage)))]
+async fn list(State(state): Shared, Params(params): Params<ListParams>) -> Answer {
+    let mut list = params.check()?;
+    if !list.states.is_empty() && !list.states.contains(&StateName::DeadLetter) {
+        return Err(Invalid::out_of_range("state", "all dead letters are in one state").into());
+    }
+    list.states = vec![StateName::DeadLetter];
+    write_page(state.broker.list(list).await?)
+}
+
+/// Send dead letters back to their queues
+#[utoipa::path(post, path = "/api/v1/dlq/retry", tag = "dead letters", request_body = DeadSelection,
+    responses((status = 200, description = "How many", body = Affected)))]
+async fn retry(State(state): Shared, JsonBytes(bytes): JsonBytes) -> Answer {
+    let body: DeadSelection = decode(&bytes)?;
+    let dry_run = body.dry_run;
+    let selection = selection(body)?;
+    let affected = match dry_run {
+        true => state.broker.count_dead(&selection).await?,
+        false => state.broker.retry_dead(selection).await?,
+    };
+    answer::ok(&Affected { affected })
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ClearParams {
+    /// Only these, with commas.
+    ids: Option<String>,
+    queue: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    /// Part of the id, the type or the error.
+    q: Option<String>,
+    /// Only count.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// Forget dead letters: all, or those that match
+#[utoipa::path(delete, path = "/api/v1/dlq", tag = "dead letters", params(ClearParams),
+    responses((status = 200, description = "How many", body = Affected)))]
+async fn clear(State(state): Shared, Params(params): Params<ClearParams>) -> Answer {
+    let ids = match params.ids {
+        Some(text) => {
+            let ids: Result<_, _> = text.split(',').map(str::parse).collect();
+            Some(ids.map_err(|error| Invalid::malformed("ids", format!("an id {error}")))?)
+        }
+        None => None,
+    };
+    let selection = selection(DeadSelection {
+        all: ids.is_none(),
+        ids,
+        queue: parsed("queue", params.queue)?,
+        kind: parsed("type", params.kind)?,
+        q: params.q,
+        dry_run: params.dry_run,
+    })?;
+    let affected = match params.dry_run {
+        true => state.broker.count_dead(&selection).await?,
+        false => state.broker.clear_dead(selection).await?,
+    };
+    answer::ok(&Affected { affected })
+}
+
+fn selection(body: DeadSelection) -> Result<Selection, Invalid> {
+    let filtered = body.queue.is_some() || body.kind.is_some() || body.q.is_some();
+    match (body.ids, body.all) {
+        (Some(ids), false) if ids.len() > BATCH_TASKS_MAX => {
+            let message = format!("has {} ids, {BATCH_TASKS_MAX} are allowed", ids.len());
+            Err(Invalid::new(Fault::TooLarge, "ids", message))
+        }
+        (Some(ids), false) if !filtered => Ok(Selection::Ids(ids)),
+        (Some(_), _) => Err(Invalid::malformed("ids", "is given besides all or a filter")),
+        (None, true) => Ok(Selection::Filter(List {
+            queue: body.queue,
+            kind: body.kind,
+            text: body.q.filter(|text| !text.is_empty()),
+            ..List::default()
+        })),
+        (None, false) => Err(Invalid::malformed("all", "must be true unless ids are given")),
+    }
+}

@@ -1,0 +1,138 @@
+//! What happens to every request, whatever it asks for: it gets an id, a time limit, and an answer even if its handler
+//! panics. One layer does all of it, because each layer costs every request.
+
+use std::any::Any;
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use tower::Service;
+use windlass_core::Name;
+use windlass_core::limits::WAIT_MS_MAX;
+
+use super::State;
+use super::problem::{self, Refused, Unwritten};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) panics: AtomicU64,
+    pub(super) timeouts: AtomicU64,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Layer {
+    state: Arc<State>,
+}
+
+impl Layer {
+    pub(super) fn new(state: Arc<State>) -> Self {
+        Self { state }
+    }
+}
+
+impl<S> tower::Layer<S> for Layer {
+    type Service = Front<S>;
+
+    fn layer(&self, inner: S) -> Front<S> {
+        Front { inner, state: self.state.clone() }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Front<S> {
+    inner: S,
+    state: Arc<State>,
+}
+
+impl<S> Service<Request> for Front<S>
+where
+    S: Service<Request, Error = Infallible>,
+    S::Response: IntoResponse,
+    S::Future: Send + 'static,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let id = request_id(&request);
+        let limit = self.state.settings.request_timeout + waiting(&request);
+        let inner = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
+        let state = self.state.clone();
+        Box::pin(async move {
+            let mut response = match tokio::time::timeout(limit, inner).await {
+                Ok(Ok(Ok(response))) => response.into_response(),
+                Ok(Ok(Err(never))) => match never {},
+                Ok(Err(panic)) => panicked(&state, &id, panic.as_ref()),
+                Err(_) => timed_out(&state),
+            };
+            finish(&mut response, id);
+            Ok(response)
+        })
+    }
+}
+
+fn finish(response: &mut Response, id: HeaderValue) {
+    if let Some(Unwritten(mut problem)) = response.extensions_mut().remove::<Unwritten>() {
+        problem.request_id = id.to_str().ok().map(str::to_owned);
+        if problem.status >= 500 {
+            tracing::warn!(
+                request_id = problem.request_id,
+                code = problem.code,
+                detail = problem.detail,
+                "refused"
+            );
+        }
+        problem::write(response, *problem);
+    }
+    response.headers_mut().insert(REQUEST_ID, id);
+}
+
+/// The client's own id if it is a plain name, so that it cannot smuggle anything into logs; a random one otherwise.
+fn request_id(request: &Request) -> HeaderValue {
+    if let Some(given) = request.headers().get(REQUEST_ID)
+        && given.to_str().is_ok_and(|text| Name::new(text).is_ok())
+    {
+        return given.clone();
+    }
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let number: u64 = rand::random();
+    let text: [u8; 16] = std::array::from_fn(|i| DIGITS[(number >> (60 - 4 * i)) as usize & 15]);
+    HeaderValue::from_bytes(&text).expect("hex digits are a header value")
+}
+
+/// How much longer a request may take because it may wait for something to happen.
+fn waiting(request: &Request) -> Duration {
+    let uri = request.uri();
+    let waits = uri.path() == "/api/v1/claim" || uri.query().is_some_and(|query| query.contains("wait="));
+    if waits { Duration::from_millis(WAIT_MS_MAX) } else { Duration::ZERO }
+}
+
+fn panicked(state: &State, id: &HeaderValue, panic: &(dyn Any + Send)) -> Response {
+    state.counters.panics.fetch_add(1, Ordering::Relaxed);
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    tracing::error!(request_id = id.to_str().unwrap_or_default(), panic = text, "a request panicked");
+    Refused::internal().into_response()
+}
+
+fn timed_out(state: &State) -> Response {
+    state.counters.timeouts.fetch_add(1, Ordering::Relaxed);
+    Refused::new(StatusCode::SERVICE_UNAVAILABLE, "timeout", "The request took too long")
+        .detail("whether it was carried out is unknown")
+        .into_response()
+}

@@ -1,0 +1,87 @@
+//! What the holder of a lease reports about its task.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use windlass_broker::{Error, Failed};
+use windlass_core::Token;
+use windlass_proto::rest::{
+    CompleteBody, ExtendBody, Extended, FailBody, OutcomeBody, Problem, ReleaseBody, Time, decode,
+};
+
+use super::Shared;
+use super::answer::{self, Answer};
+use super::body::JsonBytes;
+use super::params::PathId;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
+    OpenApiRouter::new()
+        .routes(routes!(extend))
+        .routes(routes!(complete))
+        .routes(routes!(fail))
+        .routes(routes!(release))
+}
+
+/// A lease that cannot be read was never given out, so it is as good as lost.
+fn token(lease: &str) -> Result<Token, Error> {
+    lease.parse().map_err(|_| Error::LeaseLost)
+}
+
+/// Keep a task for longer, and report progress
+#[utoipa::path(post, path = "/api/v1/tasks/{id}/extend", tag = "workers", params(("id" = String, Path)),
+    request_body = ExtendBody,
+    responses((status = 200, description = "How long the lease lasts now", body = Extended),
+        (status = 409, description = "`lease_lost`", body = Problem, content_type = "application/problem+json")))]
+async fn extend(State(state): Shared, PathId(id): PathId, JsonBytes(bytes): JsonBytes) -> Answer {
+    let body: ExtendBody = decode(&bytes)?;
+    let lease = body.lease.clone();
+    let (lease_ms, progress) = body.check()?;
+    let extension = state.broker.extend(&id, token(&lease)?, lease_ms, progress).await?;
+    answer::ok(&Extended {
+        lease_expires_at: extension.lease_expires_at.map(Time::from_ms),
+        cancel_requested: extension.cancel_requested,
+    })
+}
+
+/// Report success
+#[utoipa::path(post, path = "/api/v1/tasks/{id}/complete", tag = "workers", params(("id" = String, Path)),
+    request_body = CompleteBody,
+    responses((status = 200, description = "Completed, now or by the same lease before", body = OutcomeBody),
+        (status = 409, description = "`lease_lost`", body = Problem, content_type = "application/problem+json")))]
+async fn complete(State(state): Shared, PathId(id): PathId, JsonBytes(bytes): JsonBytes) -> Answer {
+    let body: CompleteBody<'_> = decode(&bytes)?;
+    let lease = body.lease.clone();
+    let result = body.check(&bytes, state.settings.payload_bytes_max)?;
+    let record = state.broker.complete(&id, token(&lease)?, result).await?;
+    answer::ok(&OutcomeBody::from(&record))
+}
+
+/// Report failure
+#[utoipa::path(post, path = "/api/v1/tasks/{id}/fail", tag = "workers", params(("id" = String, Path)),
+    request_body = FailBody,
+    responses((status = 200, description = "Retrying, or a dead letter", body = OutcomeBody),
+        (status = 409, description = "`lease_lost`", body = Problem, content_type = "application/problem+json")))]
+async fn fail(State(state): Shared, PathId(id): PathId, JsonBytes(bytes): JsonBytes) -> Answer {
+    let body: FailBody = decode(&bytes)?;
+    let lease = body.lease.clone();
+    let failing = body.check()?;
+    let report =
+        Failed { error: failing.error, retryable: failing.retryable, retry_after_ms: failing.retry_after_ms };
+    let record = state.broker.fail(&id, token(&lease)?, report).await?;
+    answer::ok(&OutcomeBody::from(&record))
+}
+
+/// Give a task back without using up an attempt
+#[utoipa::path(post, path = "/api/v1/tasks/{id}/release", tag = "workers", params(("id" = String, Path)),
+    request_body = ReleaseBody,
+    responses((status = 200, description = "Pending or scheduled again", body = OutcomeBody),
+        (status = 409, description = "`lease_lost`", body = Problem, content_type = "application/problem+json")))]
+async fn release(State(state): Shared, PathId(id): PathId, JsonBytes(bytes): JsonBytes) -> Answer {
+    let body: ReleaseBody = decode(&bytes)?;
+    let lease = body.lease.clone();
+    let delay_ms = body.check()?;
+    let record = state.broker.release(&id, token(&lease)?, delay_ms).await?;
+    answer::ok(&OutcomeBody::from(&record))
+}

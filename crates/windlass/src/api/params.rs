@@ -1,0 +1,187 @@
+//! What comes in the path and the query.
+
+use axum::extract::{FromRequestParts, Path, Query};
+use axum::http::request::Parts;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use windlass_core::limits::{PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
+use windlass_core::{Name, StateName, TaskId};
+use windlass_proto::rest::{Fault, Invalid, Time};
+use windlass_store::List;
+
+use super::cursor;
+use super::problem::Refused;
+
+/// The task in the path.
+#[derive(Debug)]
+pub(super) struct PathId(pub(super) TaskId);
+
+/// The queue or worker in the path.
+#[derive(Debug)]
+pub(super) struct PathName(pub(super) Name);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathId {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        segment(parts, state, "id").await.map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for PathName {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        segment(parts, state, "name").await.map(Self)
+    }
+}
+
+async fn segment<S: Send + Sync, T>(parts: &mut Parts, state: &S, field: &'static str) -> Result<T, Refused>
+where
+    T: std::str::FromStr<Err: std::fmt::Display>,
+{
+    let Path(text) = Path::<String>::from_request_parts(parts, state)
+        .await
+        .map_err(|rejection| Invalid::malformed(field, rejection.body_text()))?;
+    Ok(text.parse().map_err(|error: T::Err| Invalid::malformed(field, error.to_string()))?)
+}
+
+/// The query; an unknown parameter is a mistake.
+#[derive(Debug)]
+pub(super) struct Params<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Refused> {
+        match Query::try_from_uri(&parts.uri) {
+            Ok(Query(params)) => Ok(Self(params)),
+            Err(rejection) => Err(Invalid::body(Fault::Malformed, rejection.body_text()).into()),
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListParams {
+    /// One or more states, with commas.
+    state: Option<String>,
+    queue: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    worker_id: Option<String>,
+    /// Part of the id, the type or the error.
+    q: Option<String>,
+    created_after: Option<String>,
+    created_before: Option<String>,
+    /// At most this many, up to 1,000.
+    limit: Option<String>,
+    /// From the page before.
+    cursor: Option<String>,
+}
+
+impl ListParams {
+    pub(super) fn check(self) -> Result<List, Invalid> {
+        Ok(List {
+            states: self.state.as_deref().map_or(Ok(Vec::new()), states)?,
+            queue: parsed("queue", self.queue)?,
+            kind: parsed("type", self.kind)?,
+            worker: parsed("worker_id", self.worker_id)?,
+            text: self.q.filter(|text| !text.is_empty()),
+            created_after: parsed::<Time>("created_after", self.created_after)?.map(Time::as_ms),
+            created_before: parsed::<Time>("created_before", self.created_before)?.map(Time::as_ms),
+            before: self.cursor.as_deref().filter(|text| !text.is_empty()).map(cursor::read).transpose()?,
+            limit: limit(self.limit)?,
+        })
+    }
+}
+
+/// A parameter that is empty counts as not given, as forms send it.
+pub(super) fn parsed<T>(field: &'static str, text: Option<String>) -> Result<Option<T>, Invalid>
+where
+    T: std::str::FromStr<Err: std::fmt::Display>,
+{
+    match text.filter(|text| !text.is_empty()) {
+        Some(text) => {
+            text.parse().map(Some).map_err(|error: T::Err| Invalid::malformed(field, error.to_string()))
+        }
+        None => Ok(None),
+    }
+}
+
+fn states(text: &str) -> Result<Vec<StateName>, Invalid> {
+    let mut states = Vec::new();
+    for word in text.split(',').filter(|word| !word.is_empty()) {
+        let known = StateName::parse_filter(word).ok_or_else(|| {
+            let names: Vec<_> = StateName::ALL.iter().map(|state| state.as_str()).collect();
+            Invalid::malformed("state", format!("must be one of {}", names.join(", ")))
+        })?;
+        for state in known {
+            if !states.contains(state) {
+                states.push(*state);
+            }
+        }
+    }
+    Ok(states)
+}
+
+/// Too many is as many as possible.
+fn limit(text: Option<String>) -> Result<usize, Invalid> {
+    let Some(text) = text else { return Ok(PAGE_ROWS_DEFAULT) };
+    let number: u128 =
+        text.parse().map_err(|_| Invalid::malformed("limit", "must be a whole number from 1 on"))?;
+    match number {
+        0 => Err(Invalid::out_of_range("limit", "must be at least 1")),
+        _ => Ok(usize::try_from(number).unwrap_or(usize::MAX).min(PAGE_ROWS_MAX)),
+    }
+}
+
+/// A span like `30s`, `500ms`, `2m` or `1h`; a bare number is in seconds.
+pub(super) fn span_ms(field: &'static str, text: &str) -> Result<u64, Invalid> {
+    let refused = || Invalid::malformed(field, "must be a span like 30s, 500ms or 2m");
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let number: u64 = text[..digits].parse().map_err(|_| refused())?;
+    let unit = match &text[digits..] {
+        "ms" => 1,
+        "" | "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(refused()),
+    };
+    Ok(number.saturating_mul(unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_read() {
+        let read = |text: &str| span_ms("wait", text).ok();
+        assert_eq!(
+            ["30s", "500ms", "2m", "1h", "7", "0"].map(read),
+            [Some(30_000), Some(500), Some(120_000), Some(3_600_000), Some(7000), Some(0)]
+        );
+        for noise in ["", "s", "-1s", "1.5s", "1 s", "30sec", "99999999999999999999s"] {
+            assert_eq!(read(noise), None, "{noise}");
+        }
+    }
+
+    #[test]
+    fn states_come_as_aliases_and_lists() {
+        assert_eq!(
+            states("queued,failed,dead").unwrap(),
+            [StateName::Pending, StateName::Retrying, StateName::DeadLetter]
+        );
+        assert!(states("pending,nonsense").is_err());
+    }
+
+    #[test]
+    fn a_limit_is_clamped() {
+        let read = |text: &str| limit(Some(text.to_owned())).ok();
+        assert_eq!(read("1000000000"), Some(PAGE_ROWS_MAX));
+        assert_eq!(read("5"), Some(5));
+        assert_eq!(["0", "-1", "x", "1.5"].map(read), [None; 4]);
+    }
+}

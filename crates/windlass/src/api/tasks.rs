@@ -1,0 +1,184 @@
+//! Tasks: submit, look, list, cancel, retry.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use windlass_broker::Error;
+use windlass_proto::rest::{
+    AttemptsBody, ExplanationBody, Problem, ReasonBody, SubmitBody, TaskBody, TaskPage, Time, decode,
+};
+use windlass_store::Page;
+
+use super::answer::{self, Answer};
+use super::body::JsonBytes;
+use super::identity::{self, Key};
+use super::params::{ListParams, Params, PathId, span_ms};
+use super::problem::Refused;
+use super::{Shared, cursor, now_ms};
+
+/// Payloads and results on one page of a list; a page that would hold more ends early.
+const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
+    OpenApiRouter::new()
+        .routes(routes!(submit, list))
+        .routes(routes!(get, delete))
+        .routes(routes!(cancel))
+        .routes(routes!(retry))
+        .routes(routes!(attempts))
+        .routes(routes!(explain))
+}
+
+/// Submit a task
+#[utoipa::path(
+    post, path = "/api/v1/tasks", tag = "tasks", request_body = SubmitBody,
+    params(("Idempotency-Key" = Option<String>, Header,
+        description = "Makes a repeated request harmless; not needed when the body has an id")),
+    responses(
+        (status = 201, description = "The new task", body = TaskBody),
+        (status = 200, description = "The same submit came before; the task as it is now", body = TaskBody),
+        (status = 409, description = "`task_exists` or `idempotency_key_reused`: the id or key is taken by other content",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "Out of range", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`queue_full`, `overloaded` or `stopping`", body = Problem,
+            content_type = "application/problem+json"),
+    )
+)]
+async fn submit(State(state): Shared, headers: HeaderMap, JsonBytes(bytes): JsonBytes) -> Answer {
+    let key = Key::of(&headers)?;
+    let body: SubmitBody<'_> = decode(&bytes)?;
+    let submission = body.check(&bytes, now_ms(), state.settings.payload_bytes_max)?;
+    let by_key = key.is_some() && submission.id.is_none();
+    let submit = identity::submit(submission, key, None, state.broker.settings().retention_ms);
+    match state.broker.submit(submit).await {
+        Ok(submitted) if submitted.existed => answer::task(StatusCode::OK, submitted.task),
+        Ok(submitted) => answer::task(StatusCode::CREATED, submitted.task),
+        Err(error) => Err(refused(error, by_key)),
+    }
+}
+
+/// A taken id is the client's mistake in other words when the id came from a key.
+pub(super) fn refused(error: Error, by_key: bool) -> Refused {
+    match error {
+        Error::TaskExists if by_key => {
+            let title = "The Idempotency-Key was used before with other content";
+            Refused::new(StatusCode::CONFLICT, "idempotency_key_reused", title)
+        }
+        error => error.into(),
+    }
+}
+
+/// List tasks, newest first
+#[utoipa::path(get, path = "/api/v1/tasks", tag = "tasks", params(ListParams),
+    responses((status = 200, description = "A page of tasks", body = TaskPage)))]
+async fn list(State(state): Shared, Params(params): Params<ListParams>) -> Answer {
+    let page = state.broker.list(params.check()?).await?;
+    write_page(page)
+}
+
+pub(super) fn write_page(page: Page) -> Answer {
+    let mut next = page.next;
+    let mut items = Vec::with_capacity(page.tasks.len());
+    let mut bytes = 0;
+    let mut last = None;
+    for task in page.tasks {
+        bytes +=
+            task.body.payload.bytes().len() + task.record.result.as_ref().map_or(0, |it| it.bytes().len());
+        if bytes > PAGE_BYTES_MAX && last.is_some() {
+            next = last;
+            break;
+        }
+        last = Some(task.record.seq);
+        items.push(TaskBody::from(task));
+    }
+    let room = 256 + bytes + items.len() * 640;
+    answer::json(StatusCode::OK, &TaskPage { items, next_cursor: next.map(cursor::write) }, room)
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct GetParams {
+    /// Answer when the task is finished or this is over, like `30s`.
+    wait: Option<String>,
+}
+
+/// Look at a task, or wait for its end
+#[utoipa::path(get, path = "/api/v1/tasks/{id}", tag = "tasks", params(("id" = String, Path), GetParams),
+    responses((status = 200, description = "The task", body = TaskBody),
+        (status = 404, description = "`not_found`", body = Problem, content_type = "application/problem+json")))]
+async fn get(State(state): Shared, PathId(id): PathId, Params(params): Params<GetParams>) -> Answer {
+    let task = match params.wait {
+        Some(wait) => state.broker.wait(&id, span_ms("wait", &wait)?).await?,
+        None => state.broker.get(&id).await?,
+    };
+    answer::task(StatusCode::OK, task)
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct DeleteParams {
+    /// Forget a finished task instead of cancelling a live one.
+    #[serde(default)]
+    purge: bool,
+}
+
+/// Cancel a task, or forget a finished one
+#[utoipa::path(delete, path = "/api/v1/tasks/{id}", tag = "tasks", params(("id" = String, Path), DeleteParams),
+    responses((status = 200, description = "The cancelled task", body = TaskBody),
+        (status = 204, description = "Forgotten"),
+        (status = 409, description = "`task_terminal`", body = Problem, content_type = "application/problem+json")))]
+async fn delete(State(state): Shared, PathId(id): PathId, Params(params): Params<DeleteParams>) -> Answer {
+    if params.purge {
+        state.broker.remove(&id).await?;
+        return answer::nothing();
+    }
+    answer::task(StatusCode::OK, state.broker.cancel(&id).await?)
+}
+
+/// Cancel a task
+#[utoipa::path(post, path = "/api/v1/tasks/{id}/cancel", tag = "tasks", params(("id" = String, Path)),
+    responses((status = 200, description = "The cancelled task", body = TaskBody),
+        (status = 409, description = "`task_terminal`", body = Problem, content_type = "application/problem+json")))]
+async fn cancel(State(state): Shared, PathId(id): PathId) -> Answer {
+    answer::task(StatusCode::OK, state.broker.cancel(&id).await?)
+}
+
+/// Run a dead or cancelled task again
+#[utoipa::path(post, path = "/api/v1/tasks/{id}/retry", tag = "tasks", params(("id" = String, Path)),
+    responses((status = 200, description = "The task, pending again", body = TaskBody),
+        (status = 409, description = "`wrong_state` or `task_terminal`", body = Problem,
+            content_type = "application/problem+json")))]
+async fn retry(State(state): Shared, PathId(id): PathId) -> Answer {
+    answer::task(StatusCode::OK, state.broker.retry(&id).await?)
+}
+
+/// The attempts of a task, oldest first
+#[utoipa::path(get, path = "/api/v1/tasks/{id}/attempts", tag = "tasks", params(("id" = String, Path)),
+    responses((status = 200, description = "One row per attempt", body = AttemptsBody)))]
+async fn attempts(State(state): Shared, PathId(id): PathId) -> Answer {
+    answer::ok(&AttemptsBody::of(&state.broker.get(&id).await?))
+}
+
+/// Why a task is not running now
+#[utoipa::path(get, path = "/api/v1/tasks/{id}/explain", tag = "tasks", params(("id" = String, Path)),
+    responses((status = 200, description = "What holds it up", body = ExplanationBody)))]
+async fn explain(State(state): Shared, PathId(id): PathId) -> Answer {
+    let explanation = state.broker.explain(&id).await?;
+    let reasons = explanation.reasons.into_iter().map(|reason| ReasonBody {
+        code: reason.code.to_owned(),
+        text: reason.text,
+        until: reason.until.map(Time::from_ms),
+    });
+    answer::ok(&ExplanationBody {
+        id,
+        state: explanation.state,
+        runnable: explanation.runnable,
+        reasons: reasons.collect(),
+    })
+}

@@ -1,0 +1,131 @@
+//! Workers: the registry and their signs of life.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use windlass_broker::{Beat, WorkerView};
+use windlass_core::limits::{CLAIM_NAMES_MAX, CLAIM_TASKS_MAX};
+use windlass_core::{Name, TaskId, Token};
+use windlass_proto::rest::{BeatBody, Invalid, PulseBody, Time, WorkerBody, WorkersBody, decode};
+
+use super::Shared;
+use super::answer::{self, Answer};
+use super::body::JsonBytes;
+use super::params::PathName;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(get))
+        .routes(routes!(pause))
+        .routes(routes!(resume))
+        .routes(routes!(heartbeat))
+}
+
+/// All workers
+#[utoipa::path(get, path = "/api/v1/workers", tag = "workers",
+    responses((status = 200, description = "In order of name", body = WorkersBody)))]
+async fn list(State(state): Shared) -> Answer {
+    let items = state.broker.workers().await.into_iter().map(body).collect();
+    answer::ok(&WorkersBody { items })
+}
+
+/// One worker with the tasks it holds
+#[utoipa::path(get, path = "/api/v1/workers/{id}", tag = "workers", params(("id" = String, Path)),
+    responses((status = 200, description = "The worker", body = WorkerBody)))]
+async fn get(State(state): Shared, PathName(id): PathName) -> Answer {
+    answer::ok(&body(state.broker.worker(&id).await?))
+}
+
+/// Give a worker no more tasks
+#[utoipa::path(post, path = "/api/v1/workers/{id}/pause", tag = "workers", params(("id" = String, Path)),
+    responses((status = 200, description = "The paused worker", body = WorkerBody)))]
+async fn pause(State(state): Shared, PathName(id): PathName) -> Answer {
+    answer::ok(&body(state.broker.pause_worker(&id).await?))
+}
+
+/// Give a worker tasks again
+#[utoipa::path(post, path = "/api/v1/workers/{id}/resume", tag = "workers", params(("id" = String, Path)),
+    responses((status = 200, description = "The resumed worker", body = WorkerBody)))]
+async fn resume(State(state): Shared, PathName(id): PathName) -> Answer {
+    answer::ok(&body(state.broker.resume_worker(&id).await?))
+}
+
+/// A worker's sign of life, which also extends its leases
+#[utoipa::path(post, path = "/api/v1/workers/{id}/heartbeat", tag = "workers", params(("id" = String, Path)),
+    request_body = BeatBody,
+    responses((status = 200, description = "What became of the leases", body = PulseBody)))]
+async fn heartbeat(State(state): Shared, PathName(id): PathName, JsonBytes(bytes): JsonBytes) -> Answer {
+    let body: BeatBody = decode(&bytes)?;
+    let (beat, mut forged) = check(id, body)?;
+    let pulse = state.broker.heartbeat(beat).await?;
+    let mut lost = pulse.lost;
+    lost.append(&mut forged);
+    answer::ok(&PulseBody { extended: pulse.extended, lost, cancel: pulse.cancel, paused: pulse.paused })
+}
+
+/// The beat, and the tasks whose lease cannot be read: no claim ever gave it out, so they are lost.
+fn check(id: Name, body: BeatBody) -> Result<(Beat, Vec<TaskId>), Invalid> {
+    if body.worker_id.is_some_and(|named| named != id) {
+        return Err(Invalid::out_of_range("worker_id", "is another worker than the one in the path"));
+    }
+    let names = body.queues.len().max(body.types.as_ref().map_or(0, Vec::len));
+    if names > CLAIM_NAMES_MAX {
+        return Err(Invalid::out_of_range("queues", format!("at most {CLAIM_NAMES_MAX} queues and types")));
+    }
+    if body.leases.len() > CLAIM_TASKS_MAX as usize {
+        return Err(Invalid::out_of_range("leases", format!("at most {CLAIM_TASKS_MAX} at once")));
+    }
+    let text = |field, text: &Option<String>| match text {
+        Some(text) if text.len() > 256 => Err(Invalid::out_of_range(field, "must be at most 256 bytes")),
+        _ => Ok(()),
+    };
+    text("host", &body.host)?;
+    text("version", &body.version)?;
+    let mut forged = Vec::new();
+    let mut leases = Vec::with_capacity(body.leases.len());
+    for lease in body.leases {
+        match lease.lease.parse::<Token>() {
+            Ok(token) => leases.push((lease.id, token)),
+            Err(_) => forged.push(lease.id),
+        }
+    }
+    let beat = Beat {
+        worker: id,
+        incarnation: body.incarnation,
+        host: body.host,
+        pid: body.pid,
+        version: body.version,
+        queues: body.queues,
+        types: body.types,
+        slots: body.slots,
+        cpu: body.cpu,
+        memory_bytes: body.memory_bytes,
+        leases,
+        leaving: body.leaving,
+    };
+    Ok((beat, forged))
+}
+
+fn body(view: WorkerView) -> WorkerBody {
+    WorkerBody {
+        id: view.name,
+        incarnation: view.incarnation,
+        paused: view.paused,
+        active: view.active,
+        processes: view.processes as u64,
+        host: view.host,
+        pid: view.pid,
+        version: view.version,
+        queues: view.queues,
+        types: view.types,
+        slots: view.slots,
+        cpu: view.cpu,
+        memory_bytes: view.memory_bytes,
+        tasks: view.running,
+        first_seen_at: Time::from_ms(view.first_seen_at),
+        last_heartbeat_at: Time::from_ms(view.last_seen_at),
+    }
+}

@@ -1,0 +1,141 @@
+//! The HTTP server: connections in, a router out, a limit on everything between them.
+//!
+//! What a client can hold on to is bounded here. Connections are counted, and one too many is told to come back. The head of
+//! a request must arrive within a time (this also closes connections that idle) and within a size. An answer that the client
+//! does not read is given up after a time without progress. What happens inside a request is bounded by [`crate::api`].
+//! On shutdown no connection is accepted any more, idle ones are closed, requests in flight are finished, and what is not
+//! finished at the deadline is dropped.
+
+mod stall;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::stall::Stall;
+
+#[derive(Debug, Clone)]
+pub struct Limits {
+    pub connections: usize,
+    /// From the first moment of a connection, or the end of the last request, to the end of the next request's head.
+    pub head_timeout: Duration,
+    pub head_bytes: usize,
+    pub headers: usize,
+    /// How long an answer may wait for the client to read.
+    pub write_timeout: Duration,
+    /// How long requests in flight may go on after a shutdown.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 20_000,
+            head_timeout: Duration::from_secs(30),
+            head_bytes: 32 * 1024,
+            headers: 64,
+            write_timeout: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Serves until `shutdown`, then drains.
+pub async fn serve(
+    listener: TcpListener,
+    app: axum::Router,
+    limits: Limits,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
+    let connections = TaskTracker::new();
+    let places = Arc::new(Semaphore::new(limits.connections));
+    let server = Arc::new(Server { http: http(&limits), app, shutdown: shutdown.clone(), limits });
+    loop {
+        let stream = tokio::select! {
+            () = shutdown.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    pause_after(&error).await;
+                    continue;
+                }
+            },
+        };
+        match places.clone().try_acquire_owned() {
+            Ok(place) => {
+                connections.spawn(server.clone().connection(stream, place));
+            }
+            Err(_) => turn_away(&stream),
+        }
+    }
+    drop(listener);
+    connections.close();
+    if tokio::time::timeout(server.limits.drain_timeout, connections.wait()).await.is_err() {
+        tracing::warn!(connections = connections.len(), "requests were still in flight at the deadline");
+    }
+    Ok(())
+}
+
+struct Server {
+    http: http1::Builder,
+    app: axum::Router,
+    shutdown: CancellationToken,
+    limits: Limits,
+}
+
+impl Server {
+    async fn connection(self: Arc<Self>, stream: TcpStream, _place: OwnedSemaphorePermit) {
+        // Answers are small and complete: waiting for more of them would only add latency.
+        let _ = stream.set_nodelay(true);
+        let io = TokioIo::new(Stall::new(stream, self.limits.write_timeout));
+        let mut connection =
+            std::pin::pin!(self.http.serve_connection(io, TowerToHyperService::new(self.app.clone())));
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = self.shutdown.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection ended early");
+        }
+    }
+}
+
+fn http(limits: &Limits) -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(limits.head_timeout)
+        .max_headers(limits.headers)
+        .max_header_size(limits.head_bytes)
+        .pipeline_flush(true);
+    http
+}
+
+/// A connection too many is told so if that costs nothing, and closed.
+fn turn_away(stream: &TcpStream) {
+    let _ = stream.try_write(
+        b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+    );
+}
+
+/// A client that went away is its own affair; anything else (too many open files) passes only with time.
+async fn pause_after(error: &io::Error) {
+    let gone = matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused
+    );
+    if !gone {
+        tracing::error!(%error, "cannot accept a connection");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}

@@ -27,6 +27,7 @@ pub(crate) struct Args {
     #[arg(value_name = "TYPE", value_parser = args::name)]
     kind: Name,
     /// JSON, @FILE, or - for standard input
+    #[arg(allow_negative_numbers = true)]
     payload: Option<String>,
     /// The payload is bytes, not JSON
     #[arg(long)]
@@ -38,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, short = 'p', value_parser = priority)]
     priority: Option<PriorityInput>,
     /// Earliest start from now, like 30s
-    #[arg(long, value_parser = args::duration)]
+    #[arg(long, allow_hyphen_values = true, value_parser = args::duration)]
     delay: Option<Duration>,
     /// An id of your own; the same submit again makes no second task
     #[arg(long, value_parser = args::task_id)]
@@ -47,7 +48,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     max_retries: Option<u64>,
     /// The handler's time limit, like 5m
-    #[arg(long, value_parser = args::duration)]
+    #[arg(long, allow_hyphen_values = true, value_parser = args::duration)]
     timeout: Option<Duration>,
     /// Wait for the end and print the result
     #[arg(long, short = 'w')]

@@ -130,6 +130,7 @@ fn a_first_task_runs_under_dev() {
     let whole = dev.run(&["submit", "echo", "[1,2]", "--wait", "-o", "json"]);
     let task: serde_json::Value = serde_json::from_str(&whole.stdout).unwrap();
     assert_eq!((task["state"].as_str(), task["result"].to_string()), (Some("completed"), "[1,2]".into()));
+    assert_eq!(dev.run(&["submit", "echo", "-5", "--wait"]).stdout, "-5\n");
     assert_eq!(dev.stop(), Some(0), "a signal ends it well");
 }
 

@@ -67,6 +67,9 @@ pub(crate) enum Command {
     /// Show and check the settings
     #[command(subcommand)]
     Config(config::Command),
+    /// Measure this machine, always next to something plain
+    #[command(subcommand)]
+    Bench(crate::bench::Bench),
     /// Check that this machine and the broker are well
     Doctor(doctor::Args),
     /// Print the completions for a shell
@@ -109,6 +112,7 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Dlq(command) => wait_for(dlq::run(command, output)),
         Command::Worker(command) => wait_for(worker::run(command, output)),
         Command::Config(command) => config::run(command, output),
+        Command::Bench(bench) => wait_for(crate::bench::run(bench, output)),
         Command::Doctor(args) => wait_for(doctor::run(args, output)),
         Command::Completions(args) => generate::completions(args, output),
         Command::Man => generate::man(output),

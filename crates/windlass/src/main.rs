@@ -1,6 +1,7 @@
 //! The `windlass` binary: broker, worker and command line in one.
 
 mod api;
+mod bench;
 mod cli;
 mod config;
 mod dev;

@@ -1,0 +1,103 @@
+//! A server under test, as a process of its own.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use super::connection::Connection;
+use super::request;
+use crate::bench::machine::Usage;
+use crate::bench::{Error, io};
+
+/// How long a server may take to answer for the first time.
+const READY: Duration = Duration::from_secs(30);
+
+/// Ends with this handle.
+#[derive(Debug)]
+pub(super) struct Child {
+    pub(super) addr: SocketAddr,
+    pid: u32,
+    /// Killed when dropped.
+    _process: tokio::process::Child,
+}
+
+impl Child {
+    /// `windlass serve` with the usual settings, on a free port and its own data.
+    pub(super) async fn broker(dir: &Path, durability: &str) -> Result<Child, Error> {
+        let addr = free_addr()?;
+        let mut command = command(dir)?;
+        command
+            .arg("serve")
+            .env("WINDLASS_SERVER__HTTP_ADDR", addr.to_string())
+            .env("WINDLASS_STORE__DATA_DIR", dir.join("data"))
+            .env("WINDLASS_STORE__DURABILITY", durability)
+            .env("WINDLASS_LOG", "warn");
+        Child::start("windlass serve", command, addr, dir.join("serve.err"), &request::get("/readyz")).await
+    }
+
+    pub(super) async fn echo(dir: &Path) -> Result<Child, Error> {
+        let addr = free_addr()?;
+        let mut command = command(dir)?;
+        command.args(["bench", "echo", "--addr", &addr.to_string()]);
+        let first = request::post("/", b"{}");
+        Child::start("windlass bench echo", command, addr, dir.join("echo.err"), &first).await
+    }
+
+    async fn start(
+        name: &'static str,
+        mut command: Command,
+        addr: SocketAddr,
+        errors: PathBuf,
+        first: &[u8],
+    ) -> Result<Child, Error> {
+        let file = File::create(&errors).map_err(io("make a file for the messages of a server"))?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file).kill_on_drop(true);
+        let mut process = command.spawn().map_err(io("start a server"))?;
+        let pid = process.id().unwrap_or_default();
+        let ready = async {
+            loop {
+                if matches!(process.try_wait(), Ok(Some(_))) {
+                    return false;
+                }
+                if let Ok(mut connection) = Connection::open(addr).await
+                    && connection.call(first).await.is_ok_and(|answer| answer.status == 200)
+                {
+                    return true;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        if tokio::time::timeout(READY, ready).await == Ok(true) {
+            return Ok(Child { addr, pid, _process: process });
+        }
+        let output = std::fs::read_to_string(&errors).unwrap_or_default().trim().to_owned();
+        Err(Error::NotReady { name, output })
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        Usage::of(self.pid)
+    }
+}
+
+/// This binary, with no settings of the user's own.
+fn command(dir: &Path) -> Result<Command, Error> {
+    let mut command = Command::new(std::env::current_exe().map_err(io("find this program"))?);
+    // No `windlass.toml` of the working directory.
+    command.current_dir(dir);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("WINDLASS_") {
+            command.env_remove(name);
+        }
+    }
+    Ok(command)
+}
+
+/// A port that was free a moment ago: the server must be told one, so that it need not be asked for it.
+fn free_addr() -> Result<SocketAddr, Error> {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    free.map_err(io("find a free port"))
+}

@@ -1,7 +1,7 @@
 //! Settings through the real binary.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use crate::cli::process::Done;
-use crate::cli::process::command;
+use crate::cli::process::{Done, command};
 
 fn show(file: &str, words: &[&str], env: &[(&str, &str)]) -> Done {
     let dir = tempfile::tempdir().unwrap();
@@ -32,7 +32,8 @@ fn every_value_names_its_origin() {
 
 #[test]
 fn mistakes_stop_the_start_and_are_named() {
-    let cases: &[(&str, &[(&str, &str)], &str)] = &[
+    type Env = &'static [(&'static str, &'static str)];
+    let cases: &[(&str, Env, &str)] = &[
         ("[server]\nhttp_adr = \"x\"", &[], "unknown key server.http_adr; did you mean server.http_addr?"),
         ("[queue]\nlease = true", &[], "windlass.toml: queue.lease = \"true\": expected a duration"),
         ("[store]\nsegment_bytes = {}", &[], "expected a single value, found table"),

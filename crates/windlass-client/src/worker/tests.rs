@@ -309,3 +309,72 @@ async fn the_built_in_handlers_do_what_they_say() {
     }
     bench.stop().await;
 }
+
+/// A broker whose answers get lost: the call is made, and the caller learns nothing.
+#[derive(Debug)]
+struct Lossy {
+    port: BrokerPort,
+    losses: AtomicU32,
+}
+
+impl Lossy {
+    fn lose<T>(&self, answer: Result<T, port::Error>) -> Result<T, port::Error> {
+        match self.losses.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)) {
+            Ok(_) => Err(port::Error::Unavailable { detail: "cut".into(), retry_after: None }),
+            Err(_) => answer,
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Port for Lossy {
+    async fn claim(&self, claim: port::Claim) -> Result<Vec<Job>, port::Error> {
+        self.port.claim(claim).await
+    }
+
+    async fn complete(&self, held: &port::Held, result: Option<Payload>) -> Result<(), port::Error> {
+        self.lose(self.port.complete(held, result).await)
+    }
+
+    async fn fail(&self, held: &port::Held, failed: port::Failed) -> Result<(), port::Error> {
+        self.lose(self.port.fail(held, failed).await)
+    }
+
+    async fn release(&self, held: &port::Held, delay: Option<Duration>) -> Result<(), port::Error> {
+        self.lose(self.port.release(held, delay).await)
+    }
+
+    async fn progress(
+        &self,
+        held: &port::Held,
+        progress: windlass_core::Progress,
+    ) -> Result<port::Word, port::Error> {
+        self.port.progress(held, progress).await
+    }
+
+    async fn heartbeat(&self, beat: port::Beat) -> Result<port::Pulse, port::Error> {
+        self.port.heartbeat(beat).await
+    }
+}
+
+#[tokio::test]
+async fn an_outcome_is_repeated_until_it_is_answered() {
+    let mut bench = Bench::new(|builder| builder.handler(name("other"), crate::builtin::echo));
+    let lossy = Arc::new(Lossy { port: BrokerPort::new(bench.broker.clone()), losses: AtomicU32::new(2) });
+    let worker =
+        Worker::builder(lossy.clone()).options(quick()).handler(name("echo"), crate::builtin::echo).build();
+    let shared = worker.shared.clone();
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(worker.run(shutdown.clone()));
+    let id = bench.submit("echo", 0, LONG).await;
+    let record = bench.finished(&id).await.record;
+    assert_eq!((record.state_name(), record.attempts), (StateName::Completed, 1));
+    // The slot is free only when the broker's answer has arrived.
+    let all = shared.slots.acquire_many(shared.options.concurrency);
+    shutdown.cancel();
+    running.await.unwrap();
+    drop(all.await.unwrap());
+    assert_eq!(lossy.losses.load(Ordering::SeqCst), 0, "both losses were met");
+    assert!(shared.held.lock().is_empty());
+    bench.stop().await;
+}

@@ -198,9 +198,13 @@ pub(super) fn apply(shared: &Arc<Shared>, groups: &Receiver<Group>) -> Result<()
         while machine.dirty_bytes() > shared.limits.stop_bytes && machine.is_freezing() {
             shared.room.wait(&mut machine);
         }
+        let waited_for = shared.has_waiters();
         for (index, op) in (group.first..).zip(group.ops) {
             let output = machine.apply(index, &op.command)?;
-            answers.extend(settle(shared, &mut machine, op, output));
+            if waited_for && let Command::Claim { claim, .. } = &op.command {
+                machine.look_again(claim);
+            }
+            answers.extend(settle(shared, op, output));
         }
         let gained = if shared.has_waiters() { machine.take_gained() } else { machine.forget_gained() };
         let grown = machine.dirty_bytes() > shared.limits.checkpoint_bytes && !machine.is_freezing();
@@ -236,11 +240,10 @@ impl Answer {
 }
 
 /// Puts claims that came out empty back in line, while the state is locked, and prepares the other answers.
-fn settle(shared: &Arc<Shared>, machine: &mut Machine, op: Op, output: Output) -> Option<Answer> {
+fn settle(shared: &Arc<Shared>, op: Op, output: Output) -> Option<Answer> {
     match (op.reply, output) {
         (Reply::Claimed(request), Output::Claimed(tasks)) => {
             let Command::Claim { claim, .. } = op.command else { return None };
-            machine.look_again(&claim);
             if tasks.is_empty() {
                 shared.wait(claim, request);
                 return None;

@@ -356,8 +356,6 @@ impl Machine {
     }
 
     /// A claim that was woken may have been served elsewhere: whoever waits for what it left is to be woken too.
-    ///
-    /// Cheap when nobody waits: the lanes are forgotten again.
     pub(super) fn look_again(&mut self, claim: &Claim) {
         for queue in &claim.queues {
             if let Some(number) = self.names.queue_number(&queue.name) {

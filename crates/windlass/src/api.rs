@@ -34,20 +34,20 @@ use windlass_core::limits::PAYLOAD_BYTES_MAX;
 
 /// What every handler needs.
 #[derive(Debug)]
-pub struct State {
-    pub broker: Broker,
-    pub settings: Settings,
+pub(crate) struct State {
+    pub(crate) broker: Broker,
+    pub(crate) settings: Settings,
     counters: front::Counters,
 }
 
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Of one payload or result.
-    pub payload_bytes_max: usize,
+    pub(crate) payload_bytes_max: usize,
     /// From the first byte of a body to its last.
-    pub body_timeout: Duration,
+    pub(crate) body_timeout: Duration,
     /// For everything but the part of a request that waits for work or a result.
-    pub request_timeout: Duration,
+    pub(crate) request_timeout: Duration,
 }
 
 impl Default for Settings {
@@ -68,14 +68,14 @@ impl Settings {
 }
 
 impl State {
-    pub fn new(broker: Broker, settings: Settings) -> Self {
+    pub(crate) fn new(broker: Broker, settings: Settings) -> Self {
         Self { broker, settings, counters: front::Counters::default() }
     }
 }
 
 type Shared = axum::extract::State<Arc<State>>;
 
-pub fn router(state: State) -> Router {
+pub(crate) fn router(state: State) -> Router {
     let state = Arc::new(state);
     let (router, document) = OpenApiRouter::with_openapi(openapi::describe())
         .merge(tasks::routes())

@@ -23,16 +23,16 @@ use tokio_util::task::TaskTracker;
 use self::stall::Stall;
 
 #[derive(Debug, Clone)]
-pub struct Limits {
-    pub connections: usize,
+pub(crate) struct Limits {
+    pub(crate) connections: usize,
     /// From the first moment of a connection, or the end of the last request, to the end of the next request's head.
-    pub head_timeout: Duration,
-    pub head_bytes: usize,
-    pub headers: usize,
+    pub(crate) head_timeout: Duration,
+    pub(crate) head_bytes: usize,
+    pub(crate) headers: usize,
     /// How long an answer may wait for the client to read.
-    pub write_timeout: Duration,
+    pub(crate) write_timeout: Duration,
     /// How long requests in flight may go on after a shutdown.
-    pub drain_timeout: Duration,
+    pub(crate) drain_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -49,7 +49,7 @@ impl Default for Limits {
 }
 
 /// Serves until `shutdown`, then drains.
-pub async fn serve(
+pub(crate) async fn serve(
     listener: TcpListener,
     app: axum::Router,
     limits: Limits,
@@ -116,8 +116,7 @@ fn http(limits: &Limits) -> http1::Builder {
     http.timer(TokioTimer::new())
         .header_read_timeout(limits.head_timeout)
         .max_headers(limits.headers)
-        .max_header_size(limits.head_bytes)
-        .pipeline_flush(true);
+        .max_header_size(limits.head_bytes);
     http
 }
 

@@ -89,7 +89,8 @@ where
 fn finish(response: &mut Response, id: HeaderValue) {
     if let Some(Unwritten(mut problem)) = response.extensions_mut().remove::<Unwritten>() {
         problem.request_id = id.to_str().ok().map(str::to_owned);
-        if problem.status >= 500 {
+        // 503 is the answer to overload: a log line for each would add to it.
+        if problem.status >= 500 && problem.status != 503 {
             tracing::warn!(
                 request_id = problem.request_id,
                 code = problem.code,

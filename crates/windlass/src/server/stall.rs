@@ -1,12 +1,19 @@
-//! A stream whose writes must make progress.
+//! A stream whose writes must make progress, and whose end does not swallow the last answer.
+//!
+//! Closing a socket while the client still sends resets the connection, and a reset may overtake the answer that explains
+//! the close (a body that is too large, a head that never ends). So after the last byte the stream reads on for a short
+//! while and throws away what comes, until the client closes too.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
+
+/// How long a client may go on sending after the last answer.
+const LINGER: Duration = Duration::from_millis(500);
 
 /// Fails a write or flush that made no progress for the time allowed. Reads pass through.
 #[derive(Debug)]
@@ -16,11 +23,13 @@ pub(super) struct Stall<S> {
     /// Runs while a write waits; kept between waits, because most writes never do.
     timer: Option<Pin<Box<Sleep>>>,
     waiting: bool,
+    /// Runs once the writing side is closed.
+    lingering: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Stall<S> {
     pub(super) fn new(stream: S, allowed: Duration) -> Self {
-        Self { stream, allowed, timer: None, waiting: false }
+        Self { stream, allowed, timer: None, waiting: false, lingering: None }
     }
 
     fn judge<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -43,6 +52,23 @@ impl<S> Stall<S> {
     }
 }
 
+impl<S: AsyncRead + Unpin> Stall<S> {
+    /// Ready when the client has closed or the time is over.
+    fn discard(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.lingering.as_mut().is_none_or(|timer| timer.as_mut().poll(cx).is_ready()) {
+            return Poll::Ready(Ok(()));
+        }
+        let mut space = [0; 4096];
+        loop {
+            let mut buffer = ReadBuf::new(&mut space);
+            let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer));
+            if read.is_err() || buffer.filled().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for Stall<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -53,7 +79,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stall<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Stall<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stall<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.judge(cx, polled)
@@ -78,8 +104,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stall<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let polled = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.judge(cx, polled)
+        if self.lingering.is_none() {
+            let polled = Pin::new(&mut self.stream).poll_shutdown(cx);
+            ready!(self.judge(cx, polled))?;
+            self.lingering = Some(Box::pin(tokio::time::sleep(LINGER)));
+        }
+        self.discard(cx)
     }
 }
 
@@ -104,5 +134,20 @@ mod tests {
         let _far = slow.await.unwrap();
         let error = near.write_all(b"more").await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+    #[tokio::test(start_paused = true)]
+    async fn the_end_waits_for_a_client_that_still_sends_but_not_for_ever() {
+        let (near, mut far) = tokio::io::duplex(4);
+        let mut near = Stall::new(near, Duration::from_secs(5));
+        let sending = tokio::spawn(async move {
+            far.write_all(b"far more than fits").await.unwrap();
+            far.shutdown().await.unwrap();
+        });
+        near.shutdown().await.unwrap();
+        sending.await.unwrap();
+
+        let (near, _silent) = tokio::io::duplex(4);
+        let mut near = Stall::new(near, Duration::from_secs(5));
+        near.shutdown().await.unwrap();
     }
 }

@@ -1,0 +1,16 @@
+//! Tests of the running binary.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod bad_input;
+mod bench;
+mod broker_process;
+mod cli;
+mod config;
+mod http;
+mod readme;
+mod rest_lists;
+mod rest_submit;
+mod rest_system;
+mod rest_work;
+mod worker;

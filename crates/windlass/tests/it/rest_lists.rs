@@ -1,0 +1,94 @@
+//! Listing: filters, pages, queues.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use crate::broker_process::BrokerProcess;
+use crate::http::{Client, text};
+
+fn ids(page: &Value) -> Vec<String> {
+    page["items"].as_array().unwrap().iter().map(|task| text(&task["id"])).collect()
+}
+
+fn seed(client: &mut Client) {
+    for (id, rest) in [
+        ("t1", r#""queue":"a","type":"x""#),
+        ("t2", r#""queue":"a","type":"y","delay_seconds":3600"#),
+        ("t3", r#""queue":"b","type":"x""#),
+        ("t4", r#""queue":"b","type":"y","priority":255"#),
+    ] {
+        client.post("/api/v1/tasks", &format!(r#"{{"id":"{id}",{rest}}}"#)).expect(201);
+    }
+    client.post("/api/v1/claim", r#"{"worker_id":"w","queues":["b"],"types":["y"]}"#).expect(200);
+    client.post("/api/v1/tasks/t3/cancel", "").expect(200);
+}
+
+#[test]
+fn filters_select() {
+    let broker = BrokerProcess::start();
+    let mut client = broker.client();
+    seed(&mut client);
+    let table: [(&str, &[&str]); 13] = [
+        ("", &["t4", "t3", "t2", "t1"]),
+        ("?queue=a", &["t2", "t1"]),
+        ("?type=x", &["t3", "t1"]),
+        ("?state=pending", &["t1"]),
+        ("?state=queued,scheduled", &["t2", "t1"]),
+        ("?state=active", &["t4"]),
+        ("?state=failed", &[]),
+        ("?worker_id=w", &["t4"]),
+        ("?q=t2", &["t2"]),
+        ("?queue=b&type=x&state=cancelled", &["t3"]),
+        ("?created_after=2100-01-01T00:00:00Z", &[]),
+        ("?created_before=2100-01-01T00:00:00Z&limit=1000000000", &["t4", "t3", "t2", "t1"]),
+        ("?queue=&state=", &["t4", "t3", "t2", "t1"]),
+    ];
+    for (query, want) in table {
+        let page = client.get(&format!("/api/v1/tasks{query}")).expect(200);
+        assert_eq!(ids(&page), want, "{query}");
+    }
+}
+
+#[test]
+fn pages_follow_each_other_without_gap_or_repeat() {
+    let broker = BrokerProcess::start();
+    let mut client = broker.client();
+    let tasks: Vec<Value> = (0..25).map(|_| json!({"type": "a"})).collect();
+    client.post("/api/v1/tasks/batch", &json!({ "tasks": tasks }).to_string()).expect(200);
+    let mut seen = Vec::new();
+    let mut path = "/api/v1/tasks?limit=10".to_owned();
+    loop {
+        let page = client.get(&path).expect(200);
+        assert!(ids(&page).len() <= 10);
+        seen.extend(ids(&page));
+        match page["next_cursor"].as_str() {
+            Some(cursor) => path = format!("/api/v1/tasks?limit=10&cursor={cursor}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen.len(), 25);
+    assert_eq!(seen.iter().collect::<HashSet<_>>().len(), 25);
+}
+
+#[test]
+fn queues_count_and_can_be_emptied() {
+    let broker = BrokerProcess::start();
+    let mut client = broker.client();
+    seed(&mut client);
+    let queues = client.get("/api/v1/queues").expect(200);
+    let names: Vec<_> =
+        queues["items"].as_array().unwrap().iter().map(|queue| text(&queue["name"])).collect();
+    assert_eq!(names, ["a", "b"]);
+    let queue = client.get("/api/v1/queues/a").expect(200);
+    assert_eq!((&queue["tasks"]["pending"], &queue["tasks"]["scheduled"]), (&json!(1), &json!(1)));
+    assert_eq!(queue["pending_by_priority"]["normal"], 1);
+    assert!(queue["oldest_pending_age_seconds"].is_number());
+    assert_eq!(client.delete("/api/v1/queues/a/tasks?dry_run=true").expect(200)["affected"], 1);
+    assert_eq!(client.delete("/api/v1/queues/a/tasks").expect(200)["affected"], 1);
+    assert_eq!(client.get("/api/v1/queues/a").expect(200)["tasks"]["pending"], 0);
+    client.get("/api/v1/queues/none").refused(404, "not_found");
+    let stats = client.get("/api/v1/stats").expect(200);
+    assert_eq!((&stats["ledger"]["submitted"], &stats["ledger"]["removed"]), (&json!(4), &json!(1)));
+    assert_eq!((&stats["tasks"]["running"], &stats["tasks"]["cancelled"]), (&json!(1), &json!(1)));
+}

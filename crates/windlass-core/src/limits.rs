@@ -49,6 +49,8 @@ pub const HORIZON_MS: u64 = 3650 * 86_400_000;
 pub const PAGE_ROWS_MAX: usize = 1000;
 pub const PAGE_ROWS_DEFAULT: usize = 100;
 pub const PAGE_SCAN_MAX: usize = 20_000;
+/// Payloads and results in one answer of a store: a page, a claim or a step of a loop ends early when it has this much.
+pub const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Distinct pairs of queue and type: each owns a small structure in memory.
 pub const LANES_MAX: usize = 1_000_000;
 /// Workers in the registry.

@@ -133,6 +133,13 @@ pub struct Progress {
     pub note: Option<Box<str>>,
 }
 
+impl Task {
+    /// Payload and result: what counts towards [`crate::limits::ANSWER_BYTES_MAX`].
+    pub fn bytes(&self) -> usize {
+        self.body.payload.bytes().len() + self.record.result.as_ref().map_or(0, |result| result.bytes().len())
+    }
+}
+
 impl Body {
     /// Whether submitting `other` under the same id only repeats the submit of this task.
     pub fn repeats(&self, other: &Body) -> bool {

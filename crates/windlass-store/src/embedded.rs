@@ -181,8 +181,8 @@ impl Store for EmbeddedStore {
     }
 
     async fn list(&self, list: List) -> Result<Page, Error> {
-        let (listing, lanes) = self.with(|machine| Ok((machine.begin_list(list), machine.lane_table())))?;
-        let (stored, listing) = tokio::task::spawn_blocking(move || (listing.read(&lanes), listing))
+        let listing = self.with(|machine| Ok(machine.begin_list(list)))?;
+        let (stored, listing) = tokio::task::spawn_blocking(move || (listing.read(), listing))
             .await
             .map_err(|error| Error::Failed(error.to_string()))?;
         let (tasks, next) = self.with(|machine| machine.end_list(listing, stored?))?;

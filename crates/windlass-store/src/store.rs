@@ -11,6 +11,7 @@
 //! - Lease and state are one record: `running` exactly while a lease exists.
 //! - Counters agree with the records at every moment at which a caller can look.
 //! - Batches keep their order: the i-th answer belongs to the i-th item.
+//! - No answer holds much more than [`windlass_core::limits::ANSWER_BYTES_MAX`] of payloads: it ends early instead.
 //! - Nothing is done for a caller that went away: a claim whose caller is gone gives its tasks back.
 //!
 //! Lease deadlines are kept on the monotonic clock, and are not durable: extending is cheap, and after a restart every

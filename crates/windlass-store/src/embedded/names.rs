@@ -1,7 +1,9 @@
 //! Queues and types by number, with the counters of each queue and the heads of its lanes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use windlass_core::limits::LANES_MAX;
 use windlass_core::{Name, Priority, StateName};
 
@@ -16,12 +18,23 @@ pub(super) struct Names {
     queues: Vec<Queue>,
     queue_numbers: HashMap<Name, u32>,
     lanes: Vec<Lane>,
+    lane_names: LaneNames,
     /// Lanes of each queue by type.
     lane_numbers: Vec<HashMap<Name, u32>>,
     /// Queues whose counters or pause changed since the last checkpoint.
     changed: BTreeSet<u32>,
     /// How many lanes the tables know.
     saved_lanes: usize,
+}
+
+/// Queue and type of every lane of ready tasks. It only grows, so that records can be read beside the state.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LaneNames(Arc<RwLock<Vec<(Name, Name)>>>);
+
+impl LaneNames {
+    pub(super) fn get(&self, lane: u32) -> Option<(Name, Name)> {
+        self.0.read().get(lane.checked_sub(READY_LANES)? as usize).cloned()
+    }
 }
 
 #[derive(Debug)]
@@ -102,6 +115,10 @@ impl Names {
         Some((&self.queues[lane.queue as usize].name, &lane.kind))
     }
 
+    pub(super) fn lane_names(&self) -> LaneNames {
+        self.lane_names.clone()
+    }
+
     pub(super) fn queue_of_lane(&self, lane: u32) -> u32 {
         self.lanes[(lane - READY_LANES) as usize].queue
     }
@@ -127,6 +144,7 @@ impl Names {
     pub(super) fn add_lane(&mut self, queue: u32, kind: &Name) -> u32 {
         let number = READY_LANES + self.lanes.len() as u32;
         self.lanes.push(Lane { queue, kind: kind.clone(), head: None });
+        self.lane_names.0.write().push((self.queues[queue as usize].name.clone(), kind.clone()));
         self.lane_numbers[queue as usize].insert(kind.clone(), number);
         number
     }

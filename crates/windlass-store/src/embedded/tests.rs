@@ -141,7 +141,7 @@ async fn a_claim_served_elsewhere_does_not_strand_another() {
         let (store, claim) = (Arc::clone(&store), both);
         async move { store.claim(claim).await }
     });
-    while store.shared.waiting.lock().len() < 1 {
+    while store.shared.waiting.lock().is_empty() {
         tokio::task::yield_now().await;
     }
     let only = Claim { queues: vec![Queue { name: Name::new("r").unwrap(), weight: 1 }], ..claim(1, 60_000) };

@@ -2,6 +2,7 @@
 
 use tokio::sync::oneshot;
 use windlass_core::choice::{self, Draws};
+use windlass_core::limits::ANSWER_BYTES_MAX;
 use windlass_core::{Name, Now, State, Task, Token, transition};
 
 use super::tables::{Place, Tables};
@@ -20,7 +21,8 @@ impl Tables {
     pub(super) fn serve(&mut self, claim: &Claim, now: Now) -> Vec<Task> {
         let mut draws = Draws::new(claim.seed);
         let mut served = Vec::new();
-        while served.len() < claim.max as usize {
+        let mut bytes = 0;
+        while served.len() < claim.max as usize && bytes < ANSWER_BYTES_MAX {
             let best = |i: usize| self.best(&claim.queues[i].name, claim.types.as_deref());
             let picked = choice::pick(claim.mode, &claim.queues, &mut draws, |i| best(i).is_some());
             let Some((_, _, seq)) = picked.and_then(best) else { break };
@@ -35,7 +37,9 @@ impl Tables {
                 transition::claim(record, input, now.wall).expect("a ready task that has not expired");
             self.claims += 1;
             self.change(seq, &claimed, now);
-            served.push(self.tasks[&seq].clone());
+            let task = self.tasks[&seq].clone();
+            bytes += task.bytes();
+            served.push(task);
         }
         served
     }

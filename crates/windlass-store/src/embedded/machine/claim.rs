@@ -1,6 +1,7 @@
 //! Choosing the next tasks for a worker.
 
 use windlass_core::choice::{self, Draws};
+use windlass_core::limits::ANSWER_BYTES_MAX;
 use windlass_core::transition::{self, Claim as Input};
 use windlass_core::{Name, Refusal, Task, Token};
 
@@ -27,14 +28,16 @@ impl Machine {
         let mut draws = Draws::new(claim.seed);
         let sources: Vec<Option<Source>> =
             claim.queues.iter().map(|queue| self.source(&queue.name, claim.types.as_deref())).collect();
-        let mut tasks = Vec::new();
-        while tasks.len() < claim.max as usize {
+        let mut tasks: Vec<Task> = Vec::new();
+        let mut bytes = 0;
+        while tasks.len() < claim.max as usize && bytes < ANSWER_BYTES_MAX {
             let best = |i: usize| sources[i].as_ref().and_then(|source| self.best(source));
             let Some(i) = choice::pick(claim.mode, &claim.queues, &mut draws, |i| best(i).is_some()) else {
                 break;
             };
             let Some((place, lane)) = best(i) else { break };
             if let Some(task) = self.lease(lane, place, claim, &mut draws, now)? {
+                bytes += task.bytes();
                 tasks.push(task);
             }
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::limits::{PAGE_ROWS_MAX, PAGE_SCAN_MAX};
+use windlass_core::limits::{ANSWER_BYTES_MAX, PAGE_ROWS_MAX, PAGE_SCAN_MAX};
 use windlass_core::transition;
 use windlass_core::{Name, Record, StateName, Task, TaskId};
 
@@ -12,6 +12,7 @@ use super::{Machine, decode_body, missing};
 use crate::embedded::codec;
 use crate::embedded::dirty::{Keys, PRUNE_LANE, WAKE_LANE};
 use crate::embedded::index::Beyond;
+use crate::embedded::names::LaneNames;
 use crate::embedded::tables::Snapshot;
 use crate::store::{Due, Error, Expire, Extend, Extended, Ledger, List, QueueCounts};
 
@@ -51,13 +52,21 @@ impl Machine {
         Ok(Some(Task { record, body }))
     }
 
+    /// The tasks of these numbers, as many as one answer may hold.
     fn tasks(&self, seqs: &[u64]) -> Result<Vec<Task>, Error> {
-        let task = |seq: &u64| {
+        let mut tasks: Vec<Task> = Vec::with_capacity(seqs.len());
+        let mut bytes = 0;
+        for seq in seqs {
+            if bytes >= ANSWER_BYTES_MAX {
+                break;
+            }
             let mut record = self.record(*seq)?.ok_or_else(|| missing(*seq))?;
             self.leases.complete(&mut record);
-            Ok(Task { record, body: decode_body(*seq, self.body(*seq)?)? })
-        };
-        seqs.iter().map(task).collect()
+            let task = Task { record, body: decode_body(*seq, self.body(*seq)?)? };
+            bytes += task.bytes();
+            tasks.push(task);
+        }
+        Ok(tasks)
     }
 
     pub(in crate::embedded) fn due(&mut self, limit: usize) -> Result<Due, Error> {
@@ -77,13 +86,17 @@ impl Machine {
         let dirty = |seq| self.dirty.contains(seq);
         let beyond = Beyond { snapshot: &self.snapshot, dirty: &dirty };
         let (seqs, next) = self.index.range(lane, (now + 1, 0), limit, &beyond)?;
-        Ok(Due { tasks: self.tasks(&seqs)?, next: next.map(|(at, _)| at) })
+        let tasks = self.tasks(&seqs)?;
+        let next = if tasks.len() < seqs.len() { Some(now) } else { next.map(|(at, _)| at) };
+        Ok(Due { tasks, next })
     }
 
     pub(in crate::embedded) fn expired(&mut self, expire: &Expire) -> Result<Due, Error> {
         let now = self.clock.now();
         let seqs = self.leases.take_expired(now, &expire.dead_workers, expire.limit);
-        Ok(Due { tasks: self.tasks(&seqs)?, next: self.leases.next() })
+        let tasks = self.tasks(&seqs)?;
+        let next = if tasks.len() < seqs.len() { Some(now.mono) } else { self.leases.next() };
+        Ok(Due { tasks, next })
     }
 
     pub(in crate::embedded) fn extend(&mut self, input: &Extend) -> Result<Extended, Error> {
@@ -109,11 +122,6 @@ impl Machine {
 
     pub(in crate::embedded) fn ledger(&self) -> Ledger {
         self.ledger
-    }
-
-    /// The names of a lane.
-    pub(in crate::embedded) fn lane_names(&self, lane: u32) -> Option<(Name, Name)> {
-        self.names.of_lane(lane).map(|(queue, kind)| (queue.clone(), kind.clone()))
     }
 
     pub(in crate::embedded) fn queues(&self, only: Option<&Name>) -> Result<Vec<QueueCounts>, Error> {
@@ -166,6 +174,7 @@ pub(in crate::embedded) struct Listing {
     list: List,
     limit: usize,
     snapshot: Arc<Snapshot>,
+    lanes: LaneNames,
     /// Queues that may have matching tasks, by number; `None` if the filter names no state.
     queues: Option<Vec<u32>>,
     /// Matching tasks of memory, newest first, down to `memory_down_to`.
@@ -206,7 +215,15 @@ impl Machine {
             let numbers = self.names.queues().filter(|(_, queue)| has_tasks(queue));
             numbers.map(|(number, _)| number).collect()
         });
-        Listing { list, limit, snapshot: Arc::clone(&self.snapshot), queues, found, memory_down_to }
+        Listing {
+            list,
+            limit,
+            snapshot: Arc::clone(&self.snapshot),
+            lanes: self.names.lane_names(),
+            queues,
+            found,
+            memory_down_to,
+        }
     }
 
     /// Puts both halves together. What memory took over meanwhile is judged by memory.
@@ -226,31 +243,31 @@ impl Machine {
             Some(last) if full || seqs.len() == listing.limit => Some(*last),
             _ => (down_to > 0).then_some(down_to),
         };
-        let mut tasks = Vec::with_capacity(seqs.len());
+        let mut tasks: Vec<Task> = Vec::with_capacity(seqs.len());
+        let mut bytes = 0;
         for seq in seqs {
+            if bytes >= ANSWER_BYTES_MAX {
+                let last = tasks.last().map(|task| task.record.seq);
+                return Ok((tasks, last));
+            }
             let Some(mut record) = self.record(seq)? else { continue };
             if listing.list.matches(&record) {
                 self.leases.complete(&mut record);
-                let body = decode_body(seq, self.body(seq)?)?;
-                tasks.push(Task { record, body });
+                let task = Task { record, body: decode_body(seq, self.body(seq)?)? };
+                bytes += task.bytes();
+                tasks.push(task);
             }
         }
         Ok((tasks, next))
-    }
-
-    /// Queue and type of every lane, to read records without holding the state.
-    pub(in crate::embedded) fn lane_table(&self) -> Vec<(Name, Name)> {
-        let first = super::READY_LANES;
-        (first..first + self.names.lane_count() as u32).filter_map(|lane| self.lane_names(lane)).collect()
     }
 }
 
 impl Listing {
     /// Reads the tables; needs no access to the state.
-    pub(in crate::embedded) fn read(&self, lanes: &[(Name, Name)]) -> Result<Stored, Error> {
+    pub(in crate::embedded) fn read(&self) -> Result<Stored, Error> {
         let before = self.list.before.unwrap_or(u64::MAX);
         let mut stored = Stored { seqs: Vec::new(), down_to: 0 };
-        let names = |lane: u32| lanes.get((lane.checked_sub(super::READY_LANES)?) as usize).cloned();
+        let names = |lane: u32| self.lanes.get(lane);
         let matches = |seq: u64, bytes: Bytes| -> Result<bool, Error> {
             let record =
                 codec::decode_record(seq, bytes, names).map_err(|error| Error::Damaged(error.to_string()))?;

@@ -1,0 +1,295 @@
+//! A data directory whose every task is known, and the comparison with what a store serves from a copy of it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use windlass_core::choice::{Mode, Queue};
+use windlass_core::limits::{CLAIM_TASKS_MAX, PAGE_ROWS_MAX};
+use windlass_core::transition::{self, Failure};
+use windlass_core::{
+    Body, NewTask, Payload, Priority, State, StateName, Task, TaskId, Transition, limits, retry,
+};
+use windlass_store::clock::ManualClock;
+use windlass_store::embedded::{EmbeddedStore, Options};
+use windlass_store::{Claim, Error, Insert, List, Store};
+
+use crate::proof::Trouble;
+use crate::volume;
+
+pub(super) const MARKER: &str = "only-as-it-was-written";
+const COMMANDS: usize = 400;
+
+/// How the store that wrote the data ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// The files as a kill leaves them: much of the state is only in the log.
+    Killed,
+    Closed,
+}
+
+type Tasks = BTreeMap<TaskId, Task>;
+
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) dir: PathBuf,
+    /// After the last command, and before it.
+    last: Tasks,
+    before: Tasks,
+}
+
+/// What became of opening and reading.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    Refused(String),
+    /// Loud, but no clear word; nothing wrong was served.
+    Panicked,
+    Right,
+    /// Everything as it was before the last command.
+    TailDropped,
+    Wrong(String),
+}
+
+impl Written {
+    pub(super) async fn make(home: &Path, ending: Ending) -> Result<Written, Trouble> {
+        let (live, dir) = (home.join("live"), home.join("kept"));
+        let store = open(&live).await?;
+        let (mut last, mut before) = (Tasks::new(), Tasks::new());
+        for number in 0..COMMANDS {
+            std::mem::swap(&mut before, &mut last);
+            act(&store, number).await?;
+            if number + 2 >= COMMANDS {
+                last = read_all(&store).await?;
+            }
+        }
+        if ending == Ending::Closed {
+            store.close().await?;
+        }
+        let written = Written { dir: live, last, before };
+        // A checkpoint may be under way while the files are copied; a copy that reads back is as good as a kill.
+        for _ in 0..50 {
+            let _ = fs::remove_dir_all(&dir);
+            written.copy(&dir)?;
+            let probe = home.join("probe");
+            let _ = fs::remove_dir_all(&probe);
+            Written { dir: dir.clone(), last: Tasks::new(), before: Tasks::new() }.copy(&probe)?;
+            if written.read(&probe).await? == Reading::Right {
+                store.close().await?;
+                return Ok(Written { dir, ..written });
+            }
+            // sleep: nobody tells when a checkpoint ends.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Err(Trouble::failed("the data never read back as it was written"))
+    }
+
+    pub(super) fn copy(&self, to: &Path) -> io::Result<()> {
+        fs::create_dir_all(to.join("log"))?;
+        for folder in ["", "log"] {
+            for entry in fs::read_dir(self.dir.join(folder))? {
+                let entry = entry?;
+                if entry.file_type()?.is_file() {
+                    fs::copy(entry.path(), to.join(folder).join(entry.file_name()))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a directory, reads everything in every way there is, and compares.
+    pub(super) async fn read(&self, dir: &Path) -> Result<Reading, Trouble> {
+        let store = match open(dir).await {
+            Ok(store) => store,
+            Err(error) if error.to_string().contains("panicked") => return Ok(Reading::Panicked),
+            Err(error) => return Ok(Reading::Refused(error.to_string())),
+        };
+        let compared = AssertUnwindSafe(self.compare(&store)).catch_unwind().await;
+        let reading = match compared {
+            Ok(Ok(reading)) => reading,
+            // Found when it was read: the store has ended and serves nothing.
+            Ok(Err(error)) => Reading::Refused(error.to_string()),
+            Err(_) => Reading::Panicked,
+        };
+        let _ = store.close().await;
+        Ok(reading)
+    }
+
+    async fn compare(&self, store: &EmbeddedStore) -> Result<Reading, Error> {
+        let listed = read_all(store).await?;
+        let (expected, reading) = match () {
+            () if listed == self.last => (&self.last, Reading::Right),
+            () if listed == self.before => (&self.before, Reading::TailDropped),
+            () => return Ok(Reading::Wrong(difference(&listed, &self.last))),
+        };
+        for (id, task) in expected {
+            let got = store.get(id).await?.map(plain);
+            if got.as_ref() != Some(task) {
+                let (got, task) = (got.as_ref().map(brief), brief(task));
+                return Ok(Reading::Wrong(format!("{id} is served as {got:?} instead of {task}")));
+            }
+        }
+        let ledger = store.ledger().await?;
+        if ledger.submitted - ledger.removed != expected.len() as u64 {
+            return Ok(Reading::Wrong(format!("the books say {ledger:?} for {} tasks", expected.len())));
+        }
+        let count =
+            |state: StateName| expected.values().filter(|task| task.record.state_name() == state).count();
+        for state in StateName::ALL {
+            let told: u64 = store.queues(None).await?.iter().map(|queue| queue.by_state[state.index()]).sum();
+            if told != count(state) as u64 {
+                return Ok(Reading::Wrong(format!("{told} tasks are said to be {}", state.as_str())));
+            }
+            let list = List { states: vec![state], limit: PAGE_ROWS_MAX, ..List::default() };
+            let listed = store.list(list).await?.tasks.len();
+            if listed != count(state) {
+                return Ok(Reading::Wrong(format!("{listed} tasks are listed as {}", state.as_str())));
+            }
+        }
+        self.drain(store, expected, reading).await
+    }
+
+    /// Every pending task must be given out, once, highest priority first.
+    async fn drain(
+        &self,
+        store: &EmbeddedStore,
+        expected: &Tasks,
+        reading: Reading,
+    ) -> Result<Reading, Error> {
+        let mut pending: Vec<&Task> =
+            expected.values().filter(|task| task.record.state_name() == StateName::Pending).collect();
+        pending.sort_by_key(|task| (std::cmp::Reverse(task.record.priority.0), task.record.order));
+        let claimed = store.claim(claim(CLAIM_TASKS_MAX)).await?;
+        let ids = |tasks: &[&Task]| tasks.iter().map(|task| task.record.id.clone()).collect::<Vec<_>>();
+        let (wanted, got) = (ids(&pending), ids(&claimed.iter().collect::<Vec<_>>()));
+        if wanted != got {
+            return Ok(Reading::Wrong(format!(
+                "{} tasks wait, and {} are given out",
+                wanted.len(),
+                got.len()
+            )));
+        }
+        Ok(reading)
+    }
+}
+
+async fn open(dir: &Path) -> Result<Arc<EmbeddedStore>, Error> {
+    let options = Options {
+        segment_bytes: 32 << 10,
+        checkpoint_bytes: 256 << 10,
+        checkpoint_interval: Duration::from_secs(3600),
+        cache_bytes: 1 << 20,
+        window_entries: 64,
+        disk_reserve_bytes: 1 << 20,
+        ..Options::new(dir)
+    };
+    EmbeddedStore::open(options, ManualClock::shared()).await
+}
+
+/// One command, one frame of the log: submits, and every kind of change.
+async fn act(store: &EmbeddedStore, number: usize) -> Result<(), Error> {
+    if number % 3 != 2 {
+        let atomic = true;
+        store.insert(Insert { tasks: vec![task(number)], atomic, max_depth: None }).await?;
+        return Ok(());
+    }
+    let Some(held) = store.claim(claim(1)).await?.pop() else { return Ok(()) };
+    let (record, now) = (&held.record, held.record.updated_at + 1);
+    let Some(token) = volume::token(&held) else { return Ok(()) };
+    let failure =
+        |retryable| Failure { error: "broken".to_owned(), retryable, retry_after_ms: None, random: 0.5 };
+    let decided = match (number / 3) % 5 {
+        0 => transition::complete(record, token, Some(Payload::Json(Bytes::from_static(b"[1,2,3]"))), now),
+        1 => transition::fail(record, &held.body, token, failure(true), now),
+        2 => transition::fail(record, &held.body, token, failure(false), now),
+        3 => transition::cancel(record, now),
+        _ => Ok(None),
+    };
+    if let Ok(Some(change)) = decided {
+        let change = Transition { id: record.id.clone(), seq: record.seq, revision: record.revision, change };
+        store.commit(vec![change]).await?;
+    }
+    Ok(())
+}
+
+fn task(number: usize) -> NewTask {
+    NewTask {
+        id: volume::id(&format!("task-{number}")),
+        queue: volume::name("default"),
+        kind: volume::name("proof"),
+        priority: Priority((number * 7 % 256) as u8),
+        created_at: 1_790_000_000_000 + number as u64,
+        scheduled_at: (number % 7 == 0).then_some(1_790_000_100_000 + number as u64),
+        expires_at: None,
+        retention_ms: limits::RETENTION_MS_DEFAULT,
+        body: Body {
+            payload: Payload::Json(Bytes::from(format!(
+                "\"{MARKER} {number} {}\"",
+                "z".repeat(number % 900)
+            ))),
+            metadata: vec![("number".to_owned(), number.to_string())],
+            timeout_ms: limits::TIMEOUT_MS_DEFAULT,
+            max_retries: 3,
+            max_crashes: 5,
+            retry: retry::Policy::default(),
+            fingerprint: Some([number as u8; 16]),
+        },
+    }
+}
+
+fn claim(max: u32) -> Claim {
+    Claim {
+        worker: volume::name("reader"),
+        queues: vec![Queue { name: volume::name("default"), weight: 1 }],
+        mode: Mode::Weighted,
+        types: None,
+        max,
+        lease_ms: 60_000,
+        wait_ms: 0,
+        seed: 1,
+    }
+}
+
+async fn read_all(store: &EmbeddedStore) -> Result<Tasks, Error> {
+    let mut tasks = Tasks::new();
+    let mut list = List { limit: PAGE_ROWS_MAX, ..List::default() };
+    loop {
+        let page = store.list(list.clone()).await?;
+        tasks.extend(page.tasks.into_iter().map(|task| (task.record.id.clone(), plain(task))));
+        match page.next {
+            Some(next) => list.before = Some(next),
+            None => return Ok(tasks),
+        }
+    }
+}
+
+/// Without what a restart renews.
+fn plain(mut task: Task) -> Task {
+    if let State::Running(lease) = &mut task.record.state {
+        lease.expires_at = 0;
+    }
+    task
+}
+
+fn difference(served: &Tasks, written: &Tasks) -> String {
+    let strange = served.iter().find(|(id, task)| written.get(*id) != Some(*task));
+    let missing = written.keys().filter(|id| !served.contains_key(*id)).count();
+    match strange {
+        Some((id, task)) => {
+            format!("{id} is listed as {} instead of {:?}", brief(task), written.get(id).map(brief))
+        }
+        None => format!("{missing} tasks are missing without a word"),
+    }
+}
+
+fn brief(task: &Task) -> String {
+    let Task { record, body } = task;
+    let (state, revision, bytes) =
+        (record.state_name().as_str(), record.revision, body.payload.bytes().len());
+    format!("{state} at revision {revision} with {bytes} bytes")
+}

@@ -1,0 +1,179 @@
+//! G4: an fsync fails. Nothing may be acknowledged from then on, the broker ends with an error, and what was acknowledged
+//! before is there when it is started again. strace makes the n-th call of a thread fail with EIO.
+//!
+//! Can fail: the trace must show that the fault was injected, and the judge is handed an acknowledgement from after it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rand::Rng;
+use serde_json::json;
+
+use crate::audit::Scan;
+use crate::http::Http;
+use crate::mount;
+use crate::proof::{Outcome, Run, Trouble, verdict};
+use crate::server::Setup;
+
+pub(crate) async fn prove(run: Run) -> Outcome {
+    if !mount::exists("strace") {
+        return Err(Trouble::Skipped("needs strace, which is not installed".to_owned()));
+    }
+    let probe = std::process::Command::new("strace").args(["-o", "/dev/null", "true"]).output()?;
+    if !probe.status.success() {
+        return Err(Trouble::Skipped("strace may not trace here".to_owned()));
+    }
+    self_test()?;
+    let mut random = run.random("G4");
+    let mut total = Told::default();
+    let faults = run.pick(8, 100);
+    for number in 0..faults {
+        // The first calls hit the start of the broker, which must then refuse to serve.
+        let when = if number == 0 { 1 } else { random.random_range(2..60) };
+        let call = if number % 4 == 3 { "fsync" } else { "fdatasync" };
+        let told = fail(&run, call, when).await?;
+        total.add(told, call, when);
+    }
+    if total.under_load == 0 {
+        total.complaints.push("no fault hit a broker that was serving".to_owned());
+    }
+    let figures = format!(
+        "{} faults injected, {} under load; {} acknowledged before, 0 after, {} lost; {} never fired and were not counted",
+        total.fired, total.under_load, total.acknowledged, total.lost, total.quiet
+    );
+    if total.fired * 2 < faults {
+        total.complaints.push("most faults did not fire".to_owned());
+    }
+    verdict(figures, total.complaints)
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    fired: usize,
+    under_load: usize,
+    /// Runs in which the broker never made that many calls.
+    quiet: usize,
+    acknowledged: usize,
+    lost: usize,
+    complaints: Vec<String>,
+}
+
+impl Told {
+    fn add(&mut self, other: Told, call: &str, when: usize) {
+        self.fired += other.fired;
+        self.under_load += other.under_load;
+        self.quiet += other.quiet;
+        self.acknowledged += other.acknowledged;
+        self.lost += other.lost;
+        self.complaints.extend(other.complaints.into_iter().map(|words| format!("{call} {when}: {words}")));
+    }
+}
+
+/// A submit that was acknowledged.
+#[derive(Debug)]
+struct Acknowledged {
+    id: String,
+    /// When the request was sent, in seconds of the wall clock as strace prints them.
+    sent: f64,
+}
+
+async fn fail(run: &Run, call: &str, when: usize) -> Result<Told, Trouble> {
+    let home = tempfile::tempdir()?;
+    let plain = Setup::new(run, home.path()).set("store.segment_bytes", "64KiB");
+    let trace = home.path().join("trace");
+    let mut server = plain.clone().wrapped(strace(&trace, call, when)).spawn()?;
+    let mut told = Told::default();
+    let mut accepted = Vec::new();
+    if tokio::time::timeout(Duration::from_secs(60), server.become_ready()).await.unwrap_or(false) {
+        accepted = submit_until_refused(&mut server.http(), &trace).await;
+    }
+    let injected = injection(&trace);
+    let Some(at) = injected else {
+        // The broker never made that many calls: nothing was tried, so nothing is counted.
+        server.kill().await?;
+        told.quiet = 1;
+        return Ok(told);
+    };
+    told.fired = 1;
+    told.under_load = usize::from(!accepted.is_empty());
+    let status = server.wait().await?;
+    if status.success() {
+        told.complaints.push("the broker exited with 0 after a failed sync".to_owned());
+    }
+    told.complaints.extend(late(&accepted, at));
+    let server = plain.start().await?;
+    let scan = Scan::take(&mut server.http()).await?;
+    server.terminate().await?;
+    told.complaints.extend(scan.judge_leases().into_iter().chain(scan.judge_ledger()));
+    let seen = scan.seen();
+    told.acknowledged = accepted.len();
+    for lost in accepted.iter().filter(|accepted| !seen.contains_key(&accepted.id)) {
+        told.lost += 1;
+        told.complaints.push(format!("lost: {} was acknowledged", lost.id));
+    }
+    Ok(told)
+}
+
+fn strace(trace: &Path, call: &str, when: usize) -> Vec<OsString> {
+    let inject = format!("inject={call}:error=EIO:when={when}");
+    let words = ["strace", "-f", "-q", "-ttt", "-e", &format!("trace={call}"), "-e", &inject, "-o"];
+    words.into_iter().map(OsString::from).chain([trace.as_os_str().to_owned()]).collect()
+}
+
+/// One after the other, with large bodies so that segments fill; stops at the first answer that is no success, or when
+/// the fault does not come.
+async fn submit_until_refused(http: &mut Http, trace: &Path) -> Vec<Acknowledged> {
+    let mut accepted = Vec::new();
+    let mut after = 0;
+    for number in 0..600 {
+        let id = format!("t{number}");
+        let body = json!({"id": id, "type": "sync", "payload": "x".repeat(2000)});
+        let sent = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        match http.post("/api/v1/tasks", &body).await {
+            Ok(answer) if answer.is_success() => accepted.push(Acknowledged { id, sent }),
+            Ok(_) => {}
+            Err(_) => after = 20,
+        }
+        // Asks on for a while after the fault: a broker that still answers shows itself.
+        after += usize::from(number % 8 == 0 && injection(trace).is_some());
+        if after >= 20 {
+            break;
+        }
+    }
+    accepted
+}
+
+/// When the fault was injected, by the trace.
+fn injection(trace: &Path) -> Option<f64> {
+    let text = fs::read_to_string(trace).ok()?;
+    let line = text.lines().find(|line| line.contains("(INJECTED)"))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// Acknowledgements of requests that were sent after the fault.
+fn late(accepted: &[Acknowledged], fault: f64) -> Vec<String> {
+    let late = accepted.iter().filter(|accepted| accepted.sent > fault);
+    late.map(|late| format!("{} was acknowledged, {:.3} s after the failed sync", late.id, late.sent - fault))
+        .collect()
+}
+
+fn self_test() -> Result<(), Trouble> {
+    let accepted = [
+        Acknowledged { id: "early".to_owned(), sent: 1.0 },
+        Acknowledged { id: "late".to_owned(), sent: 3.0 },
+    ];
+    match late(&accepted, 2.0).as_slice() {
+        [only] if only.starts_with("late ") => Ok(()),
+        other => Err(Trouble::failed(format!("the judge misjudges a late acknowledgement: {other:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_judge_sees_a_late_acknowledgement() {
+        super::self_test().unwrap();
+    }
+}

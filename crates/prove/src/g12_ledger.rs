@@ -1,0 +1,21 @@
+//! G12: submitted = completed + dead + cancelled + expired + live, exactly, against a full scan after faults.
+//!
+//! Can fail: the audit is handed books that do not balance, and must say so.
+
+use crate::audit;
+use crate::g01_kill::Kills;
+use crate::proof::{Outcome, Run, verdict};
+use crate::server::Setup;
+
+pub(crate) async fn prove(run: Run) -> Outcome {
+    audit::self_test()?;
+    let home = tempfile::tempdir()?;
+    // Scans also between the kills, when there are live tasks of every sort.
+    let kills = Kills { count: run.pick(12, 300), scan_every: 2, purpose: "G12" };
+    let told = kills.inflict(&run, &Setup::new(&run, home.path())).await?;
+    let mut complaints = told.ledger_complaints.clone();
+    complaints.extend(told.findings.complaints());
+    let figures =
+        format!("{} tasks over {} kills, {} scans, each exact", told.submitted, kills.count, told.scans);
+    verdict(figures, complaints)
+}

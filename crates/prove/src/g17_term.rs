@@ -1,0 +1,72 @@
+//! G17: rolling restarts by SIGTERM under load. Each broker drains and exits 0, nothing is lost, nothing is done twice.
+//!
+//! Mutant: the same on the memory store, which cannot keep what it acknowledged.
+
+use std::time::Duration;
+
+use rand::Rng;
+
+use crate::judge::Findings;
+use crate::load::Load;
+use crate::proof::{Outcome, Run, Trouble, verdict};
+use crate::server::Setup;
+use crate::{audit, judge};
+
+pub(crate) async fn prove(run: Run) -> Outcome {
+    judge::self_test()?;
+    let restarts = run.pick(12, 200);
+    let home = tempfile::tempdir()?;
+    let setup = Setup::new(&run, home.path()).set("server.drain", "3s");
+    let mut told = roll(&run, &setup, restarts, "G17").await?;
+    let mut complaints = std::mem::take(&mut told.complaints);
+    if told.interrupted == 0 {
+        complaints.push("no client noticed a restart, so the signals hit nothing".to_owned());
+    }
+    let home = tempfile::tempdir()?;
+    let setup = Setup::new(&run, home.path()).set("server.drain", "1s").set("store.url", "memory");
+    let forgot = roll(&run, &setup, 1, "G17 mutant").await?;
+    if forgot.findings.lost == 0 {
+        complaints.push("the mutant (memory store) lost nothing, so this proof cannot fail".to_owned());
+    }
+    let figures = format!(
+        "{restarts} restarts, all exit codes 0, {}, {} requests cut off, {} reports crossed a restart; mutant lost {}",
+        told.findings, told.interrupted, told.survived, forgot.findings.lost
+    );
+    verdict(figures, complaints)
+}
+
+#[derive(Debug)]
+struct Told {
+    findings: Findings,
+    interrupted: u64,
+    survived: u64,
+    complaints: Vec<String>,
+}
+
+async fn roll(run: &Run, setup: &Setup, restarts: usize, purpose: &str) -> Result<Told, Trouble> {
+    let mut random = run.random(purpose);
+    let mut load = Load::start(run, purpose, 4, 4);
+    let mut complaints = Vec::new();
+    for restart in 1..=restarts {
+        let server = setup.start().await?;
+        load.serve(server.address());
+        // sleep: the moment of the signal is random, and that is the point.
+        tokio::time::sleep(Duration::from_millis(random.random_range(50..400))).await;
+        let status = server.terminate().await?;
+        load.interrupt();
+        if status.code() != Some(0) {
+            complaints.push(format!("restart {restart} ended with {status}: {}", setup.last_words()));
+        }
+    }
+    let server = setup.start().await?;
+    load.serve(server.address());
+    let history = load.history().clone();
+    let (findings, scan) = load.drain(&mut server.http()).await?;
+    complaints.extend(findings.complaints());
+    complaints.extend(scan.judge_leases());
+    complaints.extend(audit::Scan::judge_ledger(&scan));
+    server.terminate().await?;
+    // A stopping broker that refuses is noticed too: the reports then cross the restart.
+    let interrupted = history.unanswered_count() + history.survivors();
+    Ok(Told { findings, interrupted, survived: history.survivors(), complaints })
+}

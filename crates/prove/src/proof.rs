@@ -1,0 +1,134 @@
+//! What a proof is, the list of them, and how they are run.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::process::ExitCode;
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use crate::report;
+use crate::{
+    g01_kill, g02_power, g03_damage, g04_fsync, g05_full, g06_final, g07_stale, g08_lease, g09_crash,
+    g12_ledger, g17_term,
+};
+
+/// How the proofs are run.
+#[derive(Debug, Clone)]
+pub(crate) struct Run {
+    pub(crate) seed: u64,
+    /// For every change; the long form is for a person with an evening.
+    pub(crate) short: bool,
+    /// The program under test.
+    pub(crate) binary: PathBuf,
+}
+
+impl Run {
+    pub(crate) fn pick<T>(&self, short: T, long: T) -> T {
+        if self.short { short } else { long }
+    }
+
+    /// A source of choices for one purpose: the same seed and purpose make the same choices.
+    pub(crate) fn random(&self, purpose: &str) -> StdRng {
+        let mixed = purpose.bytes().fold(self.seed, |seed, byte| {
+            seed.rotate_left(7).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(byte)
+        });
+        StdRng::seed_from_u64(mixed)
+    }
+}
+
+/// The figures of a proof that held, or why there are none.
+pub(crate) type Outcome = Result<String, Trouble>;
+
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// With everything there is to say, the most telling first.
+    Failed(Vec<String>),
+    /// This machine cannot run the proof.
+    Skipped(String),
+}
+
+impl Trouble {
+    pub(crate) fn failed(complaint: impl Into<String>) -> Self {
+        Trouble::Failed(vec![complaint.into()])
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Trouble::failed(format!("the proof could not go on: {error}"))
+    }
+}
+
+impl From<windlass_store::Error> for Trouble {
+    fn from(error: windlass_store::Error) -> Self {
+        Trouble::failed(format!("the store failed: {error}"))
+    }
+}
+
+impl From<windlass_broker::Error> for Trouble {
+    fn from(error: windlass_broker::Error) -> Self {
+        Trouble::failed(format!("the broker failed: {error}"))
+    }
+}
+
+/// Passes if there is nothing to complain about.
+pub(crate) fn verdict(figures: impl fmt::Display, complaints: Vec<String>) -> Outcome {
+    if complaints.is_empty() {
+        return Ok(figures.to_string());
+    }
+    let mut all = vec![figures.to_string()];
+    all.extend(complaints);
+    Err(Trouble::Failed(all))
+}
+
+type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+pub(crate) struct Proof {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    run: fn(Run) -> Running,
+}
+
+macro_rules! proof {
+    ($name:literal, $title:literal, $module:ident) => {
+        Proof { name: $name, title: $title, run: |run| Box::pin($module::prove(run)) }
+    };
+}
+
+pub(crate) static ALL: [Proof; 11] = [
+    proof!("G1", "no acknowledged task is lost when the broker is killed", g01_kill),
+    proof!("G2", "nor when the power fails", g02_power),
+    proof!("G3", "damaged data is refused, never served", g03_damage),
+    proof!("G4", "nothing is acknowledged after a failed fsync", g04_fsync),
+    proof!("G5", "a full disk refuses new tasks, finishes old ones and recovers", g05_full),
+    proof!("G6", "completed is final", g06_final),
+    proof!("G7", "a stale lease can do nothing", g07_stale),
+    proof!("G8", "running tasks are exactly the leased ones", g08_lease),
+    proof!("G9", "the task of a crashed worker is given out again", g09_crash),
+    proof!("G12", "nothing vanishes: the books balance", g12_ledger),
+    proof!("G17", "SIGTERM drains and exits 0, and nothing is lost", g17_term),
+];
+
+/// Runs the named proofs, or all, one after the other: they need the machine for themselves.
+pub(crate) async fn run_all(names: &[String], run: Run) -> ExitCode {
+    report::begin(&run);
+    let mut totals = report::Totals::default();
+    for proof in ALL.iter().filter(|proof| names.is_empty() || names.iter().any(|name| name == proof.name)) {
+        let began = std::time::Instant::now();
+        let mut running = tokio::spawn((proof.run)(run.clone()));
+        let outcome = tokio::select! {
+            joined = &mut running => joined.unwrap_or_else(|error| Err(Trouble::failed(error.to_string()))),
+            // The guards of servers and mounts run when the proof is dropped.
+            _ = tokio::signal::ctrl_c() => {
+                running.abort();
+                let _ = running.await;
+                return report::refuse("interrupted");
+            }
+        };
+        totals.add(proof, &outcome, began.elapsed());
+    }
+    totals.finish()
+}

@@ -96,7 +96,8 @@ impl Broker {
 
 fn resolve(submit: Submit, now: u64) -> NewTask {
     let (id, fingerprint) = match submit.id {
-        Some(id) => (id, submit.fingerprint),
+        // Without a fingerprint nothing can repeat this submit: a taken id is a clash.
+        Some(id) => (id, submit.fingerprint.or_else(|| Some(rand::random()))),
         None => (new_id(now), None),
     };
     NewTask {

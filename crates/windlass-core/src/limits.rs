@@ -14,6 +14,10 @@ pub const BATCH_TASKS_MAX: usize = 1000;
 pub const CLAIM_TASKS_MAX: u32 = 1000;
 /// Queues and types one claim may name.
 pub const CLAIM_NAMES_MAX: usize = 256;
+/// Pairs of queue and type one claim may stand for: a waiting claim is entered under each.
+pub const CLAIM_PAIRS_MAX: usize = 4096;
+/// Expired tasks that one claim cancels on its way; the next claim goes on from there.
+pub const CLAIM_EXPIRED_MAX: usize = 1000;
 /// A claim's weight for one queue.
 pub const CLAIM_WEIGHT_MAX: u32 = 1000;
 /// The longest long poll: proxies cut idle requests at about a minute.

@@ -101,9 +101,10 @@ impl EmbeddedStore {
         receiver.await.unwrap_or_else(|_| Err(self.gone()))
     }
 
-    /// Why there was no answer.
+    /// Why there was no answer. Unless the store was closed in order, the outcome is unknown.
     fn gone(&self) -> Error {
-        self.shared.failed().unwrap_or(Error::Closed)
+        let unknown = || Error::Failed("it ended before it answered".to_owned());
+        self.shared.failed().or_else(|| self.shared.inbox.closed()).unwrap_or_else(unknown)
     }
 }
 
@@ -128,6 +129,9 @@ impl Store for EmbeddedStore {
     }
 
     async fn claim(&self, claim: Claim) -> Result<Vec<Task>, Error> {
+        if claim.max == 0 {
+            return Ok(Vec::new());
+        }
         let (sender, mut receiver) = oneshot::channel();
         let (request, call) = Request::new(sender);
         let wait = Duration::from_millis(claim.wait_ms);

@@ -301,6 +301,9 @@ pub enum Error {
     /// Too much is under way; nothing was written.
     #[error("the store is overloaded")]
     Busy,
+    /// More than one commit can hold; nothing was written.
+    #[error("the batch is too large for one commit")]
+    TooLarge,
     #[error("too many different pairs of queue and type")]
     TooManyLanes,
     #[error("the store is closed")]

@@ -77,6 +77,13 @@ impl<T> Waiting<T> {
         Some((ticket, &self.waiters[&ticket].item))
     }
 
+    /// The types that somebody waits for at a queue; `None` among them stands for any type.
+    pub fn wanted(&self, queue: &Name) -> impl Iterator<Item = Option<&Name>> {
+        let line = self.lines.get(queue);
+        let any_type = line.filter(|line| !line.any_type.is_empty()).map(|_| None);
+        any_type.into_iter().chain(line.into_iter().flat_map(|line| line.by_type.keys().map(Some)))
+    }
+
     /// Takes a waiter out of all its lines. `None` if it has left before.
     pub fn remove(&mut self, ticket: Ticket) -> Option<T> {
         let waiter = self.waiters.remove(&ticket)?;

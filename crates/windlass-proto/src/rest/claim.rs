@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use windlass_core::Name;
 use windlass_core::choice::{Mode, Queue};
 use windlass_core::limits::{
-    CLAIM_NAMES_MAX, CLAIM_TASKS_MAX, CLAIM_WEIGHT_MAX, LEASE_MS_MAX, LEASE_MS_MIN, WAIT_MS_MAX,
+    CLAIM_NAMES_MAX, CLAIM_PAIRS_MAX, CLAIM_TASKS_MAX, CLAIM_WEIGHT_MAX, LEASE_MS_MAX, LEASE_MS_MIN,
+    WAIT_MS_MAX,
 };
 
 use super::invalid::Invalid;
@@ -76,12 +77,17 @@ impl ClaimBody {
         if self.types.as_ref().is_some_and(|types| types.is_empty() || types.len() > CLAIM_NAMES_MAX) {
             return Err(Invalid::out_of_range("types", format!("must name 1 to {CLAIM_NAMES_MAX} types")));
         }
+        let queues = self.queues.check()?;
+        if queues.len() * self.types.as_ref().map_or(1, Vec::len) > CLAIM_PAIRS_MAX {
+            let message = format!("times the number of queues must be at most {CLAIM_PAIRS_MAX}");
+            return Err(Invalid::out_of_range("types", message));
+        }
         // A wait that is longer than allowed ends earlier, as any wait may; a negative one is a mistake.
         let wait_ms = self.wait_seconds.map_or(Ok(0), |wait| wait.check("wait_seconds", 0..=u64::MAX))?;
         let lease = |lease: Seconds| lease.check("lease_seconds", LEASE_MS_MIN..=LEASE_MS_MAX);
         Ok(Claiming {
             worker: self.worker_id,
-            queues: self.queues.check()?,
+            queues,
             mode: if self.strict { Mode::Strict } else { Mode::Weighted },
             types: self.types,
             max: max as u32,

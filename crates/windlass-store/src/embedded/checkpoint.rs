@@ -107,7 +107,7 @@ pub(super) fn run(
 pub(super) fn save(shared: &Shared, database: &Database, log: Option<&Reclaimer>) -> Result<(), Error> {
     let frame = {
         let mut machine = shared.machine.lock();
-        if machine.is_clean() && !machine.has_unsaved_names() {
+        if !machine.can_be_saved() {
             return Ok(());
         }
         machine.freeze()

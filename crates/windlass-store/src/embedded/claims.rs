@@ -1,5 +1,6 @@
 //! Claims on their way: waiting for work, being served, or left by a caller who went away.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -10,6 +11,7 @@ use windlass_core::{Name, State, Task, Transition};
 use super::command::Command;
 use super::engine::Shared;
 use super::inbox::{Op, Reply};
+use super::machine::Machine;
 use crate::store::{Claim, Error};
 use crate::waiting::Ticket;
 
@@ -100,8 +102,8 @@ impl Shared {
         }
         let queues = claim.queues.iter().map(|queue| queue.name.clone()).collect();
         let types = claim.types.clone();
-        if waiting.is_full() {
-            return request.answer(Err(Error::Busy));
+        if let Some(error) = self.inbox.closed().or(waiting.is_full().then_some(Error::Busy)) {
+            return request.answer(Err(error));
         }
         state.ticket = waiting.register(queues, types, Waiter { claim, request }).ok();
     }
@@ -128,6 +130,14 @@ impl Shared {
         taken
     }
 
+    /// Has the state look again at what those wait for who stand at one of these queues.
+    pub(super) fn look_again(&self, machine: &mut Machine, queues: &BTreeSet<Name>) {
+        let waiting = self.waiting.lock();
+        for queue in queues {
+            waiting.wanted(queue).for_each(|kind| machine.look_again(queue, kind));
+        }
+    }
+
     pub(super) fn has_waiters(&self) -> bool {
         !self.waiting.lock().is_empty()
     }
@@ -142,6 +152,12 @@ impl Shared {
     pub(super) fn serve(&self, claim: Claim, request: Request) {
         let command = Command::Claim { claim, now: 0 };
         self.inbox.push(Op { command, entry: bytes::Bytes::new(), reply: Reply::Claimed(request) });
+    }
+
+    /// Serves a claim that was taken out of the line.
+    pub(super) fn serve_woken(&self, claim: Claim, request: Request) {
+        let command = Command::Claim { claim, now: 0 };
+        self.inbox.push_woken(Op { command, entry: bytes::Bytes::new(), reply: Reply::Claimed(request) });
     }
 }
 

@@ -121,10 +121,6 @@ impl Dirty {
         self.bytes
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.active.is_empty()
-    }
-
     pub(super) fn is_freezing(&self) -> bool {
         !self.frozen.is_empty()
     }

@@ -4,6 +4,7 @@
 //! the group to the state and answers. While group N is applied and answered, group N+1 is on its way to the disk. No
 //! answer is given, and no read sees anything, before it is durable.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,6 +74,9 @@ pub(super) struct Group {
 impl Shared {
     /// The store ends for good. Whoever waits is told.
     pub(super) fn fail(&self, message: String) {
+        if self.failed().is_some() {
+            return;
+        }
         tracing::error!(error = message, "the store has stopped");
         let error = Error::Failed(message.clone());
         self.inbox.close(error.clone());
@@ -83,6 +87,9 @@ impl Shared {
         });
         self.dismiss(&error);
         self.bell.close();
+        // The applier may be waiting for a checkpoint that will never be done.
+        drop(self.machine.lock());
+        self.room.notify_all();
     }
 
     pub(super) fn failed(&self) -> Option<Error> {
@@ -126,7 +133,7 @@ pub(super) fn write(
                 op.entry = op.command.encode();
             }
         }
-        let first = append(log, &mut ops)?;
+        let first = append(shared, log, &mut ops)?;
         unsynced |= !ops.is_empty();
         let due = match pace {
             Pace::EveryGroup | Pace::Never => true,
@@ -148,8 +155,9 @@ pub(super) fn write(
     }
 }
 
-/// Appends a group. Without room, new tasks are refused and the rest is tried alone.
-fn append(log: &mut Log, ops: &mut Vec<Op>) -> Result<u64, Error> {
+/// Appends a group. Without room, new tasks are refused and the rest is tried alone; what is too much for one frame
+/// goes back to be written with the next group.
+fn append(shared: &Shared, log: &mut Log, ops: &mut Vec<Op>) -> Result<u64, Error> {
     loop {
         match log.append(ops.iter().map(|op| &op.entry)) {
             Ok(first) => return Ok(first),
@@ -163,6 +171,10 @@ fn append(log: &mut Log, ops: &mut Vec<Op>) -> Result<u64, Error> {
                 } else {
                     *ops = rest;
                 }
+            }
+            Err(log::Error::TooLarge) if ops.len() > 1 => shared.inbox.put_back(ops.split_off(ops.len() / 2)),
+            Err(log::Error::TooLarge) => {
+                std::mem::take(ops).into_iter().for_each(|op| op.reply.refuse(Error::TooLarge));
             }
             Err(error) => return Err(fatal(error)),
         }
@@ -181,7 +193,9 @@ fn hand_over(shared: &Shared, ops: &mut Vec<Op>) {
             |a: &Submitted, b: &Submitted| a.task.queue == b.task.queue && a.task.kind == b.task.kind;
         for group in tasks.chunk_by(same_lane) {
             let first = &group[0].task;
-            woken.extend(shared.take_waiters(&first.queue, &first.kind, group.len()));
+            let ready = |new: &&Submitted| new.task.scheduled_at.is_none_or(|at| at <= new.task.created_at);
+            let count = group.iter().filter(ready).count();
+            woken.extend(shared.take_waiters(&first.queue, &first.kind, count));
         }
     }
     for Waiter { claim, request } in woken {
@@ -196,16 +210,21 @@ pub(super) fn apply(shared: &Arc<Shared>, groups: &Receiver<Group>) -> Result<()
         let mut answers = Vec::with_capacity(group.ops.len());
         let mut machine = shared.machine.lock();
         while machine.dirty_bytes() > shared.limits.stop_bytes && machine.is_freezing() {
+            if let Some(error) = shared.failed() {
+                return Err(error);
+            }
             shared.room.wait(&mut machine);
         }
         let waited_for = shared.has_waiters();
+        let mut served_at: BTreeSet<Name> = BTreeSet::new();
         for (index, op) in (group.first..).zip(group.ops) {
             let output = machine.apply(index, &op.command)?;
             if waited_for && let Command::Claim { claim, .. } = &op.command {
-                machine.look_again(claim);
+                served_at.extend(claim.queues.iter().map(|queue| queue.name.clone()));
             }
-            answers.extend(settle(shared, op, output));
+            answers.extend(settle(shared, &machine, op, output));
         }
+        shared.look_again(&mut machine, &served_at);
         let gained = if shared.has_waiters() { machine.take_gained() } else { machine.forget_gained() };
         let grown = machine.dirty_bytes() > shared.limits.checkpoint_bytes && !machine.is_freezing();
         drop(machine);
@@ -240,12 +259,17 @@ impl Answer {
 }
 
 /// Puts claims that came out empty back in line, while the state is locked, and prepares the other answers.
-fn settle(shared: &Arc<Shared>, op: Op, output: Output) -> Option<Answer> {
+fn settle(shared: &Arc<Shared>, machine: &Machine, op: Op, output: Output) -> Option<Answer> {
     match (op.reply, output) {
         (Reply::Claimed(request), Output::Claimed(tasks)) => {
             let Command::Claim { claim, .. } = op.command else { return None };
             if tasks.is_empty() {
-                shared.wait(claim, request);
+                // It may have found nothing but expired tasks, as many as one claim may cancel.
+                if machine.has_work(&claim) {
+                    shared.serve_woken(claim, request);
+                } else {
+                    shared.wait(claim, request);
+                }
                 return None;
             }
             Some(Answer::Claimed(request, Delivery::new(tasks, shared)))
@@ -263,7 +287,7 @@ fn settle(shared: &Arc<Shared>, op: Op, output: Output) -> Option<Answer> {
 fn wake(shared: &Shared, gained: &[(Name, Name, usize)]) {
     for (queue, kind, count) in gained {
         for Waiter { claim, request } in shared.take_waiters(queue, kind, *count) {
-            shared.serve(claim, request);
+            shared.serve_woken(claim, request);
         }
     }
 }

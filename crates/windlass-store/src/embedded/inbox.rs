@@ -36,6 +36,20 @@ pub(super) enum Reply {
     Nobody,
 }
 
+impl Op {
+    /// What it will take in the log, about.
+    fn bytes(&self) -> usize {
+        match &self.command {
+            Command::Claim { claim, .. } => {
+                let queues = claim.queues.iter().map(|queue| queue.name.as_str().len() + 4);
+                let types = claim.types.iter().flatten().map(|kind| kind.as_str().len() + 4);
+                128 + queues.chain(types).sum::<usize>()
+            }
+            _ => self.entry.len(),
+        }
+    }
+}
+
 impl Reply {
     pub(super) fn refuse(self, error: Error) {
         // A caller who has gone needs no answer.
@@ -65,14 +79,23 @@ struct State {
 impl Inbox {
     /// Adds an operation, or answers it with the reason why not.
     pub(super) fn push(&self, op: Op) {
+        self.add(op, WAITING_OPS_MAX, WAITING_BYTES_MAX);
+    }
+
+    /// Adds a claim that was woken. Those who wait are bounded already, and a refusal would leave its task to nobody.
+    pub(super) fn push_woken(&self, op: Op) {
+        self.add(op, usize::MAX, usize::MAX);
+    }
+
+    fn add(&self, op: Op, ops_max: usize, bytes_max: usize) {
         let mut state = self.state.lock();
-        let full = state.ops.len() >= WAITING_OPS_MAX || state.bytes > WAITING_BYTES_MAX;
+        let full = state.ops.len() >= ops_max || state.bytes > bytes_max;
         let refusal = state.closed.clone().or(full.then_some(Error::Busy));
         if let Some(error) = refusal {
             drop(state);
             return op.reply.refuse(error);
         }
-        state.bytes += op.entry.len();
+        state.bytes += op.bytes();
         state.ops.push(op);
         if state.ops.len() == 1 {
             self.filled.notify_one();
@@ -101,14 +124,31 @@ impl Inbox {
         }
         let mut bytes = 0;
         let within = state.ops.iter().take(GROUP_OPS_MAX).take_while(|op| {
-            bytes += op.entry.len();
+            bytes += op.bytes();
             bytes <= GROUP_BYTES_MAX
         });
         let count = within.count().max(1);
         let rest = state.ops.split_off(count);
         let group = std::mem::replace(&mut state.ops, rest);
-        state.bytes = state.ops.iter().map(|op| op.entry.len()).sum();
+        state.bytes = state.ops.iter().map(Op::bytes).sum();
         Some(group)
+    }
+
+    /// Gives back what did not fit into a group; it comes first in the next.
+    pub(super) fn put_back(&self, mut ops: Vec<Op>) {
+        let mut state = self.state.lock();
+        state.bytes += ops.iter().map(Op::bytes).sum::<usize>();
+        ops.append(&mut state.ops);
+        state.ops = ops;
+    }
+
+    /// Nobody takes anything any more: whoever is left is told.
+    pub(super) fn refuse_all(&self) {
+        let mut state = self.state.lock();
+        let error = state.closed.get_or_insert(Error::Closed).clone();
+        let left = std::mem::take(&mut state.ops);
+        drop(state);
+        left.into_iter().for_each(|op| op.reply.refuse(error.clone()));
     }
 
     /// Refuses what comes from here on; what waits is still taken.

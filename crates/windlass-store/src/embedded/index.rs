@@ -48,7 +48,12 @@ pub(super) struct Beyond<'a> {
 
 impl Index {
     pub(super) fn new(window_entries: usize) -> Self {
-        Self { window_entries, lanes: Vec::new(), fresh: BTreeMap::new(), freezing: BTreeMap::new() }
+        Self {
+            window_entries: window_entries.max(2),
+            lanes: Vec::new(),
+            fresh: BTreeMap::new(),
+            freezing: BTreeMap::new(),
+        }
     }
 
     /// How many entries a window may have: fewer when there are many lanes.

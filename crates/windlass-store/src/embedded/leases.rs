@@ -1,13 +1,21 @@
 //! When the leases of running tasks end. Memory only: see the contract of `Store`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use windlass_core::{Name, Now, Progress, Record, State};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Leases {
     held: HashMap<u64, Held>,
     deadlines: BTreeSet<(u64, u64)>,
+    /// What the reaper waits for.
+    awaited: u64,
+}
+
+impl Default for Leases {
+    fn default() -> Self {
+        Self { held: HashMap::new(), deadlines: BTreeSet::new(), awaited: u64::MAX }
+    }
 }
 
 #[derive(Debug)]
@@ -22,14 +30,14 @@ struct Held {
 }
 
 impl Leases {
-    /// A lease begins, or gets a fresh window after a restart. Returns whether it is the one that ends first.
-    pub(super) fn begin(&mut self, record: &Record, now: Now) -> bool {
-        let State::Running(lease) = &record.state else { return false };
-        let deadline = now.mono + lease.lease_ms;
+    /// A lease begins, or gets a fresh window after a restart.
+    pub(super) fn begin(&mut self, record: &Record, now: Now) {
+        let State::Running(lease) = &record.state else { return };
+        let deadline = now.mono.saturating_add(lease.lease_ms);
         let held = Held {
             worker: lease.worker.clone(),
             deadline,
-            expires_at: now.wall + lease.lease_ms,
+            expires_at: now.wall.saturating_add(lease.lease_ms),
             lease_ms: lease.lease_ms,
             lost: false,
             progress: None,
@@ -37,7 +45,6 @@ impl Leases {
         self.end(record.seq);
         self.deadlines.insert((deadline, record.seq));
         self.held.insert(record.seq, held);
-        self.deadlines.first() == Some(&(deadline, record.seq))
     }
 
     pub(super) fn end(&mut self, seq: u64) {
@@ -57,8 +64,8 @@ impl Leases {
         let held = self.held.get_mut(&seq).filter(|held| !held.lost)?;
         let lease_ms = lease_ms.unwrap_or(held.lease_ms);
         self.deadlines.remove(&(held.deadline, seq));
-        held.deadline = now.mono + lease_ms;
-        held.expires_at = now.wall + lease_ms;
+        held.deadline = now.mono.saturating_add(lease_ms);
+        held.expires_at = now.wall.saturating_add(lease_ms);
         if progress.is_some() {
             held.progress = progress;
         }
@@ -70,7 +77,8 @@ impl Leases {
     pub(super) fn take_expired(&mut self, now: Now, dead: &[Name], limit: usize) -> Vec<u64> {
         let ended = self.deadlines.range(..=(now.mono, u64::MAX)).map(|(_, seq)| *seq).take(limit);
         let mut found: Vec<u64> = ended.collect();
-        if !dead.is_empty() {
+        if !dead.is_empty() && found.len() < limit {
+            let dead: HashSet<&Name> = dead.iter().collect();
             let orphaned =
                 self.held.iter().filter(|(_, held)| held.deadline > now.mono && dead.contains(&held.worker));
             let mut orphaned: Vec<u64> = orphaned.map(|(seq, _)| *seq).collect();
@@ -90,10 +98,20 @@ impl Leases {
         found
     }
 
-    /// When the next lease ends that was not told yet.
-    pub(super) fn next(&self) -> Option<u64> {
+    /// When the next lease ends that was not told yet; the reaper waits for it.
+    pub(super) fn next(&mut self) -> Option<u64> {
         let told = |seq: &u64| self.held.get(seq).is_some_and(|held| held.lost);
-        self.deadlines.iter().find(|(_, seq)| !told(seq)).map(|(deadline, _)| *deadline)
+        let next = self.deadlines.iter().find(|(_, seq)| !told(seq)).map(|(deadline, _)| *deadline);
+        self.awaited = next.unwrap_or(u64::MAX);
+        next
+    }
+
+    /// Whether a lease now ends before what the reaper waits for; said once.
+    pub(super) fn is_nearer(&mut self, seq: u64) -> bool {
+        let nearer =
+            self.held.get(&seq).map(|held| held.deadline).filter(|deadline| *deadline < self.awaited);
+        self.awaited = nearer.unwrap_or(self.awaited);
+        nearer.is_some()
     }
 
     /// Puts what only memory knows into a record that is about to be shown.

@@ -22,7 +22,7 @@ use super::leases::Leases;
 use super::names::{Changed, Names};
 use super::tables::{MetaMessage, Snapshot};
 use crate::clock::Clock;
-use crate::store::{Claim, Committed, Error, Inserted, Ledger, Signals};
+use crate::store::{Committed, Error, Inserted, Ledger, Signals};
 
 #[derive(Debug)]
 pub(super) struct Machine {
@@ -38,6 +38,10 @@ pub(super) struct Machine {
     next_claim: u64,
     /// The last command that was applied.
     applied: u64,
+    /// The last one that the tables contain.
+    saved: u64,
+    /// A command was begun and not finished: the state must not be saved.
+    broken: bool,
     /// Lanes that got a ready task since [`Machine::take_gained`].
     gained: Vec<u32>,
     /// What the loops wait for; something nearer wakes them.
@@ -88,6 +92,8 @@ impl Machine {
             next_number: saved.state.next_number,
             next_claim: saved.state.next_claim,
             applied: saved.state.applied,
+            saved: saved.state.applied,
+            broken: false,
             gained: Vec::new(),
             awaited_wake: u64::MAX,
             awaited_prune: u64::MAX,
@@ -105,6 +111,7 @@ impl Machine {
     /// Applies the next command of the log.
     pub(super) fn apply(&mut self, index: u64, command: &Command) -> Result<Output, Error> {
         debug_assert_eq!(index, self.applied + 1, "commands are applied in order");
+        self.broken = true;
         let output = match command {
             Command::Insert { tasks, atomic, max_depth } => self.insert(tasks, *atomic, *max_depth)?,
             Command::Claim { claim, now } => Output::Claimed(self.claim(claim, *now)?),
@@ -123,6 +130,7 @@ impl Machine {
             }
         };
         self.applied = index;
+        self.broken = false;
         Ok(output)
     }
 
@@ -200,10 +208,17 @@ impl Machine {
         if from == StateName::Running {
             self.leases.end(seq);
         }
-        if matches!(record.state, State::Running(_)) && self.leases.begin(&record, self.clock.now()) {
-            self.signals.leases.notify_one();
+        if matches!(record.state, State::Running(_)) {
+            self.leases.begin(&record, self.clock.now());
+            self.tell_nearer_lease(seq);
         }
         Ok(record)
+    }
+
+    fn tell_nearer_lease(&mut self, seq: u64) {
+        if self.leases.is_nearer(seq) {
+            self.signals.leases.notify_one();
+        }
     }
 
     fn write_down(&mut self, change: &Change, from: StateName, record: &Record) {
@@ -355,12 +370,13 @@ impl Machine {
         Vec::new()
     }
 
-    /// A claim that was woken may have been served elsewhere: whoever waits for what it left is to be woken too.
-    pub(super) fn look_again(&mut self, claim: &Claim) {
-        for queue in &claim.queues {
-            if let Some(number) = self.names.queue_number(&queue.name) {
-                self.gained.extend(self.names.queue(number).heads.values());
-            }
+    /// Looks once more at a queue for those who wait there: a claim that was woken for a task may have been served with
+    /// another one. `kind` of `None` stands for whoever takes any type.
+    pub(super) fn look_again(&mut self, queue: &Name, kind: Option<&Name>) {
+        let Some(number) = self.names.queue_number(queue) else { return };
+        match kind {
+            None => self.gained.extend(self.names.queue(number).heads.values().next()),
+            Some(kind) => self.gained.extend(self.names.lane_number(number, kind)),
         }
     }
 
@@ -368,12 +384,9 @@ impl Machine {
         self.dirty.bytes()
     }
 
-    pub(super) fn is_clean(&self) -> bool {
-        self.dirty.is_empty()
-    }
-
-    pub(super) fn has_unsaved_names(&self) -> bool {
-        self.names.is_changed()
+    /// Whether a checkpoint makes sense: there is something new, and it is whole.
+    pub(super) fn can_be_saved(&self) -> bool {
+        self.applied > self.saved && !self.broken
     }
 
     pub(super) fn is_freezing(&self) -> bool {
@@ -383,6 +396,7 @@ impl Machine {
     /// A checkpoint begins: everything that changed so far goes into it.
     pub(super) fn freeze(&mut self) -> Frame {
         self.index.freeze();
+        self.saved = self.applied;
         Frame {
             slots: self.dirty.freeze(),
             names: self.names.freeze(),

@@ -184,10 +184,6 @@ impl Names {
         }
     }
 
-    pub(super) fn is_changed(&self) -> bool {
-        !self.changed.is_empty()
-    }
-
     /// What the tables do not know yet.
     pub(super) fn freeze(&mut self) -> Changed {
         let queue = |number: u32| {

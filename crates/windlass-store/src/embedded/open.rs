@@ -52,7 +52,7 @@ impl Options {
             dir: dir.into(),
             durability: Durability::Sync,
             segment_bytes: 64 << 20,
-            disk_reserve_bytes: 256 << 20,
+            disk_reserve_bytes: 512 << 20,
             checkpoint_bytes: 32 << 20,
             checkpoint_interval: Duration::from_secs(60),
             cache_bytes: 32 << 20,
@@ -135,7 +135,11 @@ fn replay(options: &Options, shared: &Arc<Shared>, database: &Database) -> Resul
     let mut visit = |index: u64, entry: Bytes| -> Result<(), log::VisitError> {
         let command = detach(Command::decode(entry)?);
         shared.machine.lock().apply(index, &command)?;
-        if shared.machine.lock().dirty_bytes() > shared.limits.checkpoint_bytes {
+        let mut machine = shared.machine.lock();
+        machine.forget_gained();
+        let grown = machine.dirty_bytes() > shared.limits.checkpoint_bytes;
+        drop(machine);
+        if grown && !shared.space.is_exhausted() {
             checkpoint::save(shared, database, nothing_to_release)?;
         }
         Ok(())
@@ -204,7 +208,17 @@ fn start(
             .map_err(io_error("start a thread in", &options.dir))
     };
     let interval = options.checkpoint_interval;
-    let writer = on("store-writer", Box::new(move |shared| engine::write(shared, &mut log, pace, &sender)))?;
+    let writer = on(
+        "store-writer",
+        Box::new(move |shared| {
+            let written = engine::write(shared, &mut log, pace, &sender);
+            if let Err(error) = &written {
+                shared.fail(error.to_string());
+            }
+            shared.inbox.refuse_all();
+            written
+        }),
+    )?;
     let applier = on(
         "store-applier",
         Box::new(move |shared| {

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::choice::{Mode, Queue};
-use windlass_core::{Body, Name, NewTask, Payload, Priority, TaskId, retry};
+use windlass_core::limits::CLAIM_EXPIRED_MAX;
+use windlass_core::{Body, Change, Name, NewTask, Payload, Priority, Record, TaskId, Transition, retry};
 
 use super::{EmbeddedStore, Options};
 use crate::clock::ManualClock;
-use crate::store::{Claim, Durability, Error, Insert, Inserted, List, Store};
+use crate::store::{Claim, Committed, Durability, Error, Insert, Inserted, List, Store};
 
 fn options(dir: &Path) -> Options {
     Options { durability: Durability::Os, disk_reserve_bytes: 0, segment_bytes: 1 << 20, ..Options::new(dir) }
@@ -182,5 +183,66 @@ async fn a_backlog_larger_than_the_window_drains_in_order_over_restarts() {
     let expected: Vec<String> = (0..1000).map(|n| format!("{n:04}")).collect();
     assert_eq!(seen, expected);
     assert!(store.claim(claim(1, 0)).await.unwrap().is_empty());
+    store.close().await.unwrap();
+}
+
+/// Carries out a change that is possible, on the record as it is now.
+async fn change(store: &EmbeddedStore, id: &str, decide: fn(&Record) -> Change) {
+    let record = store.peek(&TaskId::new(id).unwrap()).await.unwrap().unwrap();
+    let change = decide(&record);
+    let transition = Transition { id: record.id.clone(), seq: record.seq, revision: record.revision, change };
+    let done = store.commit(vec![transition]).await.unwrap();
+    assert!(matches!(done[..], [Committed::Done(_)]), "{done:?}");
+}
+
+#[tokio::test]
+async fn an_id_can_be_used_again_and_again_between_checkpoints() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await.unwrap();
+    add(&store, vec![task("a")]).await.unwrap();
+    store.close().await.unwrap();
+    let store = open(dir.path()).await.unwrap();
+    let id = TaskId::new("a").unwrap();
+    for _ in 0..3 {
+        assert!(store.get(&id).await.unwrap().is_some());
+        change(&store, "a", |_| Change::Removed { at: 1 }).await;
+        assert!(store.get(&id).await.unwrap().is_none(), "the table's entry does not count any more");
+        assert!(matches!(add(&store, vec![task("a")]).await.unwrap()[..], [Inserted::New(_)]));
+    }
+    change(&store, "a", |_| Change::Removed { at: 1 }).await;
+    store.close().await.unwrap();
+    let store = open(dir.path()).await.unwrap();
+    assert!(store.get(&id).await.unwrap().is_none());
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_wall_of_expired_tasks_is_taken_down_in_steps_and_hides_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::shared();
+    let store = EmbeddedStore::open(options(dir.path()), clock.clone()).await.unwrap();
+    let walls = 2 * CLAIM_EXPIRED_MAX + 10;
+    let expiring = |n: usize| NewTask { expires_at: Some(1_790_000_000_001), ..task(&format!("old-{n}")) };
+    add(&store, (0..walls).map(expiring).collect()).await.unwrap();
+    add(&store, vec![task("good")]).await.unwrap();
+    clock.advance_ms(10);
+    let tasks = store.claim(claim(1, 60_000)).await.unwrap();
+    assert_eq!(tasks[0].record.id.as_str(), "good");
+    assert_eq!(store.ledger().await.unwrap().expired, walls as u64);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_batch_beyond_one_frame_is_refused_and_the_store_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await.unwrap();
+    let large = |n: usize| {
+        let mut task = task(&format!("large-{n}"));
+        task.body.payload = Payload::Binary(Bytes::from(vec![1; 9 << 20]));
+        task
+    };
+    assert!(matches!(add(&store, (0..8).map(large).collect()).await, Err(Error::TooLarge)));
+    assert!(matches!(add(&store, vec![large(9), task("small")]).await.unwrap()[..], [Inserted::New(_), _]));
+    assert_eq!(store.ledger().await.unwrap().submitted, 2);
     store.close().await.unwrap();
 }

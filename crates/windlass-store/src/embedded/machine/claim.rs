@@ -1,13 +1,16 @@
 //! Choosing the next tasks for a worker.
 
 use windlass_core::choice::{self, Draws};
-use windlass_core::limits::ANSWER_BYTES_MAX;
+use windlass_core::limits::{ANSWER_BYTES_MAX, CLAIM_EXPIRED_MAX};
 use windlass_core::transition::{self, Claim as Input};
 use windlass_core::{Name, Refusal, Task, Token};
 
 use super::{Machine, decode_body, missing};
 use crate::embedded::index::{Beyond, Place};
 use crate::store::{Claim, Error};
+
+/// The next task of a source: its place, and its lane.
+type Head = (Place, u32);
 
 /// One queue of a claim, by number, with the lanes it may be served from (`None`: all).
 #[derive(Debug)]
@@ -28,17 +31,28 @@ impl Machine {
         let mut draws = Draws::new(claim.seed);
         let sources: Vec<Option<Source>> =
             claim.queues.iter().map(|queue| self.source(&queue.name, claim.types.as_deref())).collect();
+        let mut heads: Vec<Option<Head>> =
+            sources.iter().map(|source| source.as_ref().and_then(|source| self.best(source))).collect();
         let mut tasks: Vec<Task> = Vec::new();
         let mut bytes = 0;
-        while tasks.len() < claim.max as usize && bytes < ANSWER_BYTES_MAX {
-            let best = |i: usize| sources[i].as_ref().and_then(|source| self.best(source));
-            let Some(i) = choice::pick(claim.mode, &claim.queues, &mut draws, |i| best(i).is_some()) else {
+        let mut expired = 0;
+        while tasks.len() < claim.max as usize && bytes < ANSWER_BYTES_MAX && expired < CLAIM_EXPIRED_MAX {
+            let Some(i) = choice::pick(claim.mode, &claim.queues, &mut draws, |i| heads[i].is_some()) else {
                 break;
             };
-            let Some((place, lane)) = best(i) else { break };
-            if let Some(task) = self.lease(lane, place, claim, &mut draws, now)? {
-                bytes += task.bytes();
-                tasks.push(task);
+            let Some((place, lane)) = heads[i] else { break };
+            match self.lease(lane, place, claim, &mut draws, now)? {
+                Some(task) => {
+                    bytes += task.bytes();
+                    tasks.push(task);
+                }
+                None => expired += 1,
+            }
+            let queue = self.names.queue_of_lane(lane);
+            for (head, source) in heads.iter_mut().zip(&sources) {
+                if let Some(source) = source.as_ref().filter(|source| source.queue == queue) {
+                    *head = self.best(source);
+                }
             }
         }
         Ok(tasks)
@@ -59,7 +73,6 @@ impl Machine {
             .filter(|(found, _)| *found == place)
             .map(|(_, seq)| seq)
             .ok_or_else(|| Error::Damaged(format!("the head of lane {lane} is not where it should be")))?;
-        let body = self.body(seq)?;
         let number = self.next_claim;
         let record = &self.slot(seq)?.ok_or_else(|| missing(seq))?.record;
         let input = |secret| Input {
@@ -85,7 +98,7 @@ impl Machine {
         *draws = ahead;
         self.next_claim += 1;
         let record = self.change(seq, &change)?;
-        Ok(Some(Task { record, body: decode_body(seq, body)? }))
+        Ok(Some(Task { record, body: decode_body(seq, self.body(seq)?)? }))
     }
 
     fn source(&self, queue: &Name, types: Option<&[Name]>) -> Option<Source> {
@@ -95,8 +108,7 @@ impl Machine {
         Some(Source { queue, lanes })
     }
 
-    /// The next task of a source: its place and lane.
-    fn best(&self, source: &Source) -> Option<(Place, u32)> {
+    fn best(&self, source: &Source) -> Option<Head> {
         let queue = self.names.queue(source.queue);
         if queue.paused {
             return None;

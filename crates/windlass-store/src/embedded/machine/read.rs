@@ -1,6 +1,6 @@
 //! Looking at the state without changing it.
 
-use std::collections::HashMap;
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -22,7 +22,9 @@ impl Machine {
             let gone = self.dirty.get(seq).is_none_or(|slot| slot.gone);
             return Ok((!gone).then_some(seq));
         }
-        self.snapshot.seq_of(id.as_str())
+        // The table may still have an id whose task was removed since.
+        let stored = self.snapshot.seq_of(id.as_str())?;
+        Ok(stored.filter(|seq| self.dirty.get(*seq).is_none_or(|slot| !slot.gone)))
     }
 
     pub(super) fn record(&self, seq: u64) -> Result<Option<Record>, Error> {
@@ -106,7 +108,9 @@ impl Machine {
             Ok(transition::Extension::CancelRequested) => Extended::CancelRequested,
             Ok(transition::Extension::Granted) => {
                 let now = self.clock.now();
-                match self.leases.extend(record.seq, input.lease_ms, input.progress.clone(), now) {
+                let extended = self.leases.extend(record.seq, input.lease_ms, input.progress.clone(), now);
+                self.tell_nearer_lease(record.seq);
+                match extended {
                     Some(expires_at) => Extended::Until { expires_at },
                     None => Extended::LeaseLost,
                 }
@@ -290,12 +294,17 @@ impl Listing {
         for queue in queues {
             for state in &self.list.states {
                 let seqs = self.snapshot.listing_below(*queue, state.index() as u8, before)?;
-                sources.push(seqs.peekable());
+                sources.push(seqs);
             }
         }
-        let mut looked_at = 0;
         // The newest of all heads comes next; a list of one state in one queue has one source.
-        while let Some(next) = newest(&mut sources)? {
+        let mut heads = BinaryHeap::with_capacity(sources.len());
+        for (i, source) in sources.iter_mut().enumerate() {
+            heads.extend(source.next().transpose()?.map(|seq| (seq, i)));
+        }
+        let mut looked_at = 0;
+        while let Some((next, i)) = heads.pop() {
+            heads.extend(sources[i].next().transpose()?.map(|seq| (seq, i)));
             if stored.seqs.len() == self.limit || looked_at == PAGE_SCAN_MAX {
                 stored.down_to = next + 1;
                 break;
@@ -308,23 +317,4 @@ impl Listing {
         }
         Ok(stored)
     }
-}
-
-/// Takes the largest number that any of the descending sources has next.
-fn newest<I>(sources: &mut [std::iter::Peekable<I>]) -> Result<Option<u64>, Error>
-where
-    I: Iterator<Item = Result<u64, Error>>,
-{
-    let mut best: Option<(u64, usize)> = None;
-    for (i, source) in sources.iter_mut().enumerate() {
-        match source.peek() {
-            Some(Ok(seq)) if best.is_none_or(|(found, _)| *seq > found) => best = Some((*seq, i)),
-            Some(Err(error)) => return Err(error.clone()),
-            _ => {}
-        }
-    }
-    Ok(best.map(|(seq, i)| {
-        sources[i].next();
-        seq
-    }))
 }

@@ -87,20 +87,27 @@ fn kilobytes(text: &str) -> Option<u64> {
     text.strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|count| count * 1024)
 }
 
-/// Waits until this process is quiet (a checkpoint has ended), for a while at most.
+/// Waits until this process is quiet, on its cores and towards the disk (a checkpoint has ended), for a while at most.
 pub(super) async fn settle() {
     const STEP: Duration = Duration::from_millis(250);
-    let mut before = Usage::own().cpu;
+    let busy = || (Usage::own().cpu, written_bytes());
+    let mut before = busy();
     let mut quiet = 0;
     for _ in 0..240 {
         tokio::time::sleep(STEP).await;
-        let now = Usage::own().cpu;
-        quiet = if now - before <= STEP / 20 { quiet + 1 } else { 0 };
+        let now = busy();
+        quiet = if now.0 - before.0 <= STEP / 20 && now.1 == before.1 { quiet + 1 } else { 0 };
         if quiet == 2 {
             return;
         }
         before = now;
     }
+}
+
+/// What this process has given to the disk so far.
+fn written_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
+    field(&text, "write_bytes").and_then(|count| count.parse().ok()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -112,6 +119,6 @@ mod tests {
     fn this_process_has_memory_and_a_file_system() {
         assert!(Usage::own().rss_bytes > 100_000);
         assert!(Usage::own().rss_peak_bytes >= Usage::own().rss_bytes / 2);
-        assert_eq!(file_system(Path::new("/proc/self/../..")).as_deref(), Some("proc"));
+        assert_eq!(file_system(Path::new("/proc/self")).as_deref(), Some("proc"));
     }
 }

@@ -14,6 +14,8 @@ use super::{Error, io};
 
 /// As large as a segment; written from the start again at its end, as segments are.
 const FILE_BYTES: usize = 64 << 20;
+/// Zeros written at once when the file is made: memory is measured, too.
+const ZEROS_BYTES: usize = 256 << 10;
 
 /// Neighbouring groups of about the same size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,27 +35,34 @@ impl Plain {
     pub(super) fn prepare(path: &Path) -> Result<Plain, Error> {
         let action = "prepare the file of the plain loop";
         let file = File::options().create_new(true).read(true).write(true).open(path).map_err(io(action))?;
-        let content = vec![0; FILE_BYTES];
-        file.write_all_at(&content, 0).map_err(io(action))?;
+        let zeros = vec![0; ZEROS_BYTES];
+        for at in (0..FILE_BYTES).step_by(ZEROS_BYTES) {
+            file.write_all_at(&zeros, at as u64).map_err(io(action))?;
+        }
         file.sync_all().map_err(io(action))?;
-        // Not zeros, so that no layer below can save itself the writing.
-        let content = (0..FILE_BYTES).map(|i| (i.wrapping_mul(0x9e37_79b1) >> 11) as u8).collect();
+        let content = Vec::new();
         Ok(Plain { file, content, at: 0 })
     }
 
     /// Writes the groups one after the other, as durably as the engine did, and says how long it took.
     pub(super) fn write(&mut self, groups: &[Groups], durability: Durability) -> Result<Duration, Error> {
+        let size = |run: &Groups| {
+            usize::try_from(run.bytes / run.count.max(1)).unwrap_or(FILE_BYTES).clamp(1, FILE_BYTES)
+        };
+        let largest = groups.iter().map(size).max().unwrap_or_default();
+        // Not zeros, so that no layer below can save itself the writing.
+        self.content.extend((self.content.len()..largest).map(|i| (i.wrapping_mul(0x9e37_79b1) >> 11) as u8));
         let began = Instant::now();
         let mut synced = began;
         for run in groups {
-            let bytes =
-                usize::try_from(run.bytes / run.count.max(1)).unwrap_or(FILE_BYTES).clamp(1, FILE_BYTES);
+            let bytes = size(run);
             for _ in 0..run.count {
                 if self.at + bytes > FILE_BYTES {
                     self.at = 0;
                 }
-                let group = &self.content[self.at..self.at + bytes];
-                self.file.write_all_at(group, self.at as u64).map_err(io("append in the plain loop"))?;
+                self.file
+                    .write_all_at(&self.content[..bytes], self.at as u64)
+                    .map_err(io("append in the plain loop"))?;
                 self.at += bytes;
                 let due = match durability {
                     Durability::Sync => true,

@@ -55,7 +55,19 @@ fn engine_completes_what_it_submits_and_compares_the_same_groups() {
 
 #[test]
 fn engine_works_in_batches() {
-    let report = bench(&["engine", "--seconds", "1", "--rounds", "1", "--batch", "10", "--workers", "2"]);
+    let report = bench(&[
+        "engine",
+        "--seconds",
+        "1",
+        "--rounds",
+        "1",
+        "--batch",
+        "10",
+        "--submitters",
+        "4",
+        "--workers",
+        "4",
+    ]);
     assert_eq!(report["results"]["submitted"], report["results"]["completed"]);
     assert!(whole(&report["results"]["submitted"]) >= 10);
 }
@@ -112,8 +124,8 @@ fn backlog_finds_every_task_again() {
     let report = bench(&["backlog", "--tasks", "5000", "--small", "2000", "--claims", "50"]);
     let results = &report["results"];
     // 50 claimed at first were replaced, and the crash added its own.
-    assert_eq!(whole(&results["found_after_reopen"]), 5050);
-    assert!(whole(&results["found_after_crash"]) > 5050);
+    assert_eq!(whole(&results["restart"]["found"]), 5050);
+    assert!(whole(&results["restart"]["found_after_crash"]) > 5050);
     assert_eq!(whole(&results["claim_small"]["pending"]), 2000);
     assert_eq!(whole(&results["claim_full"]["pending"]), 5000);
     check_latency(&results["claim_full"]["claim"]);

@@ -15,8 +15,8 @@ use windlass_core::{Name, Payload, Priority, State, limits, retry};
 use super::Args;
 use crate::bench::Error;
 
-/// Tasks that may wait or run at once, in batches: enough that no worker waits for a submitter, and no more.
-const BACKLOG_BATCHES: usize = 4096;
+/// Tasks that may wait or run at once: enough that no worker waits for a submitter, and no more.
+const BACKLOG: u64 = 4096;
 
 #[derive(Debug)]
 pub(in crate::bench) struct Load {
@@ -30,6 +30,7 @@ struct Shared {
     broker: Broker,
     submit: Submit,
     batch: usize,
+    /// Batches that may still be added.
     room: Semaphore,
     submitted: AtomicU64,
     completed: AtomicU64,
@@ -45,7 +46,7 @@ impl Load {
             broker: broker.clone(),
             submit: task("bench", args.payload as usize),
             batch: args.batch as usize,
-            room: Semaphore::new(BACKLOG_BATCHES),
+            room: Semaphore::new((BACKLOG / args.batch).max(2 * args.submitters) as usize),
             submitted: AtomicU64::new(0),
             completed: AtomicU64::new(0),
             enough: CancellationToken::new(),

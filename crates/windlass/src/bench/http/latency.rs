@@ -13,7 +13,7 @@ use super::work::Worker;
 use super::{Args, AtRate, request};
 use crate::bench::Error;
 use crate::bench::engine::expect;
-use crate::bench::report::{Latency, histogram, record};
+use crate::bench::report::{Latency, add, histogram, record};
 
 /// Enough that one of them always waits.
 const WORKERS: u64 = 32;
@@ -41,7 +41,7 @@ pub(super) async fn measure(addr: SocketAddr, rate: u64, args: &Args) -> Result<
     over.store(true, Ordering::Relaxed);
     let mut claimed = histogram();
     while let Some(ended) = workers.join_next().await {
-        let _ = claimed.add(ended??);
+        add(&mut claimed, &ended??);
     }
     expect("tasks that reached a worker", answered.len(), claimed.len())?;
     Ok(AtRate {

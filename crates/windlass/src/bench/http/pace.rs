@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::connection::Connection;
-use crate::bench::report::{histogram, record};
+use crate::bench::report::{add, histogram, record};
 use crate::bench::{Error, io};
 
 /// A thread that sleeps is woken about this exactly, and tokio's timers are coarser. Requests due within one step go
@@ -55,7 +55,7 @@ impl Pace {
         let pacing = tokio::task::spawn_blocking(move || self.send_all(&senders));
         let mut latency = histogram();
         while let Some(ended) = running.join_next().await {
-            let _ = latency.add(ended??);
+            add(&mut latency, &ended??);
         }
         pacing.await?;
         Ok(latency)

@@ -12,7 +12,7 @@ use super::child::Child;
 use super::connection::Connection;
 use super::work::Worker;
 use super::{Args, Flow, SubmitRound, Submitted, request};
-use crate::bench::report::{Latency, histogram, median, record};
+use crate::bench::report::{Latency, add, histogram, median, record};
 use crate::bench::{Error, io};
 
 /// Tasks that producers may be ahead of workers by.
@@ -41,8 +41,7 @@ impl Bench<'_> {
             let echoed = repeat(self.echo.addr, connections, &echo, "an echo", length).await?;
             let submitted = repeat(self.broker.addr, connections, &task, "a submit", length).await?;
             self.submitted += submitted.latency.len();
-            // Both are in microseconds with three digits, so this cannot fail.
-            let _ = latency.add(&submitted.latency);
+            add(&mut latency, &submitted.latency);
             let (submits, echoes) = (submitted.per_second(), echoed.per_second());
             rounds.push(SubmitRound {
                 submits_per_second: submits,
@@ -147,8 +146,9 @@ async fn produce(
     until: Instant,
 ) -> Result<(), Error> {
     while Instant::now() < until {
-        let ahead = between.submitted.load(Ordering::Relaxed)
-            - between.completed.load(Ordering::Relaxed).min(between.submitted.load(Ordering::Relaxed));
+        // Completed first: read the other way round, it could seem to be more than was submitted.
+        let completed = between.completed.load(Ordering::Relaxed);
+        let ahead = between.submitted.load(Ordering::Relaxed).saturating_sub(completed);
         if ahead > AHEAD {
             tokio::time::sleep(Duration::from_millis(1)).await;
             continue;
@@ -213,7 +213,7 @@ async fn repeat(
     }
     let mut latency = histogram();
     while let Some(ended) = running.join_next().await {
-        let _ = latency.add(ended??);
+        add(&mut latency, &ended??);
     }
     Ok(Repeated { latency, length: began.elapsed() })
 }

@@ -53,7 +53,7 @@ impl Scan {
         let mut wrong = Vec::new();
         for task in &self.tasks {
             let runs = task["state"] == "running";
-            if runs != !task["worker_id"].is_null() || runs != !task["lease_expires_at"].is_null() {
+            if runs == task["worker_id"].is_null() || runs == task["lease_expires_at"].is_null() {
                 wrong.push(format!("state and lease disagree: {task}"));
             }
         }

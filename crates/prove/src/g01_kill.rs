@@ -17,7 +17,7 @@ pub(crate) async fn prove(run: Run) -> Outcome {
     audit::self_test()?;
     let kills = run.pick(100, 1000);
     let killed = Kills { count: kills, scan_every: 25, purpose: "G1" };
-    let home = tempfile::tempdir()?;
+    let home = run.home()?;
     let told = killed.inflict(&run, &Setup::new(&run, home.path())).await?;
     let mut complaints = told.complaints();
     if told.survived == 0 {
@@ -26,7 +26,7 @@ pub(crate) async fn prove(run: Run) -> Outcome {
     if told.unanswered == 0 {
         complaints.push("no request was cut off by a kill, so the kills hit nothing".to_owned());
     }
-    let home = tempfile::tempdir()?;
+    let home = run.home()?;
     let mutant = Kills { count: 2, scan_every: 100, purpose: "G1 mutant" };
     let forgot = mutant.inflict(&run, &Setup::new(&run, home.path()).set("store.url", "memory")).await?;
     if forgot.findings.lost == 0 {

@@ -28,7 +28,7 @@ pub(crate) async fn prove(run: Run) -> Outcome {
     if let Some(why) = mount::obstacle(&["mkfs.ext4", "mount", "umount", "perl"]) {
         return Err(Trouble::Skipped(why));
     }
-    let home = tempfile::tempdir()?;
+    let home = run.home()?;
     let disk = match Mount::ext4(home.path(), IMAGE_BYTES) {
         Ok(disk) => disk,
         Err(Trouble::Failed(words)) => {
@@ -43,7 +43,7 @@ pub(crate) async fn prove(run: Run) -> Outcome {
     if told.checked == 0 {
         complaints.push("nothing was acknowledged before a cut".to_owned());
     }
-    let home = tempfile::tempdir()?;
+    let home = run.home()?;
     let disk = Mount::ext4(home.path(), IMAGE_BYTES)?;
     let mutant_cuts = run.pick(5, 20);
     let mutant = cut(&run, home.path(), &disk, Cuts { count: mutant_cuts, durability: "os" }).await?;

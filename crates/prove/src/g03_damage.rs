@@ -1,6 +1,6 @@
 //! G3: damage. Bits are flipped in the log and in the index, files are cut short and removed; opening the data either
-//! refuses, or everything that is then served is what was written. Only the very last frame of the log, which nothing
-//! after it vouches for, may be dropped as torn.
+//! refuses, or everything that is then served is what was written. Only the end of the log may be missing without a word: if
+//! it is cut off, or its last frame is hit, nothing that is left can tell, and what is served is an earlier moment.
 //!
 //! Mutant: a reader that skips the check. Its damage comes with a corrected checksum; the judge must see the wrong task.
 
@@ -25,7 +25,7 @@ pub(crate) async fn prove(run: Run) -> Outcome {
 }
 
 async fn hurt(run: Run) -> Outcome {
-    let home = tempfile::tempdir()?;
+    let home = run.home()?;
     let mut random = run.random("G3");
     let mut tally = Tally::default();
     let mut complaints = Vec::new();

@@ -26,7 +26,7 @@ pub(crate) async fn prove(run: Run) -> Outcome {
     if let Some(why) = mount::obstacle(&["mount", "umount"]) {
         return Err(Trouble::Skipped(why));
     }
-    let home = tempfile::tempdir()?;
+    let home = run.home()?;
     let disk = match Mount::tmpfs(home.path(), DISK_BYTES) {
         Ok(disk) => disk,
         Err(Trouble::Failed(words)) => {

@@ -75,7 +75,7 @@ struct Told {
 }
 
 async fn hold(run: &Run, contest: Contest) -> Result<Told, crate::proof::Trouble> {
-    let home = tempfile::tempdir()?;
+    let home = run.home()?;
     let mut world = World::open(volume::options(home.path().join("data"), Durability::Os)).await?;
     let record = race::run(run, contest, &mut world).await?;
     let mut told = judge(&record);

@@ -21,12 +21,12 @@ const REPORTS: usize = 4;
 
 pub(crate) async fn prove(run: Run) -> Outcome {
     let outcomes = run.pick(10_000, 1_000_000);
-    let told = volume(outcomes, Check::Token).await?;
+    let told = volume(&run, outcomes, Check::Token).await?;
     let mut complaints = told.complaints;
     if told.tried < outcomes {
         complaints.push(format!("only {} stale reports were made", told.tried));
     }
-    let mutant = volume(200, Check::Nothing).await?;
+    let mutant = volume(&run, 200, Check::Nothing).await?;
     if mutant.accepted == 0 {
         complaints
             .push("the mutant (no check of the token) was not noticed, so this proof cannot fail".to_owned());
@@ -54,8 +54,8 @@ struct Told {
     complaints: Vec<String>,
 }
 
-async fn volume(outcomes: usize, check: Check) -> Result<Told, Trouble> {
-    let home = tempfile::tempdir()?;
+async fn volume(run: &Run, outcomes: usize, check: Check) -> Result<Told, Trouble> {
+    let home = run.home()?;
     let mut world = World::open(volume::options(home.path().join("data"), Durability::Os)).await?;
     let mut told = Told::default();
     let mut round = 0;
@@ -151,7 +151,7 @@ async fn look(broker: &Broker, id: &TaskId) -> Result<Record, Trouble> {
 
 /// Real workers, stopped by SIGSTOP with their task in hand.
 async fn wake_up_late(run: &Run, sleepers: usize) -> Result<Vec<String>, Trouble> {
-    let home = tempfile::tempdir()?;
+    let home = run.home()?;
     let server = Setup::new(run, home.path()).start().await?;
     let mut http = server.http();
     let mut complaints = Vec::new();

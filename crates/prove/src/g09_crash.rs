@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn prove(run: Run) -> Outcome {
     let (rounds, workers) = (run.pick(3, 40), run.pick(8, 25));
-    let home = tempfile::tempdir()?;
+    let home = run.home()?;
     let server = Setup::new(&run, home.path()).start().await?;
     let mut http = server.http();
     let mut complaints = Vec::new();

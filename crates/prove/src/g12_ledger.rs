@@ -9,7 +9,7 @@ use crate::server::Setup;
 
 pub(crate) async fn prove(run: Run) -> Outcome {
     audit::self_test()?;
-    let home = tempfile::tempdir()?;
+    let home = run.home()?;
     // Scans also between the kills, when there are live tasks of every sort.
     let kills = Kills { count: run.pick(12, 300), scan_every: 2, purpose: "G12" };
     let told = kills.inflict(&run, &Setup::new(&run, home.path())).await?;

@@ -15,14 +15,14 @@ use crate::{audit, judge};
 pub(crate) async fn prove(run: Run) -> Outcome {
     judge::self_test()?;
     let restarts = run.pick(12, 200);
-    let home = tempfile::tempdir()?;
+    let home = run.home()?;
     let setup = Setup::new(&run, home.path()).set("server.drain", "3s");
     let mut told = roll(&run, &setup, restarts, "G17").await?;
     let mut complaints = std::mem::take(&mut told.complaints);
     if told.interrupted == 0 {
         complaints.push("no client noticed a restart, so the signals hit nothing".to_owned());
     }
-    let home = tempfile::tempdir()?;
+    let home = run.home()?;
     let setup = Setup::new(&run, home.path()).set("server.drain", "1s").set("store.url", "memory");
     let forgot = roll(&run, &setup, 1, "G17 mutant").await?;
     if forgot.findings.lost == 0 {

@@ -22,6 +22,7 @@ use crate::proof::{Run, Trouble};
 
 /// Long enough for every stall of a busy machine, short enough to wait for at the end.
 pub(crate) const LEASE: Duration = Duration::from_secs(4);
+/// Without any progress.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(60);
 
 /// One life of the broker.
@@ -127,12 +128,15 @@ impl Load {
     /// Lets the workers finish everything, then scans and judges.
     pub(crate) async fn drain(mut self, http: &mut Http) -> Result<(Findings, Scan), Trouble> {
         self.phase.send_replace(Phase::Drain);
-        let began = Instant::now();
+        let (mut progress, mut least) = (Instant::now(), u64::MAX);
         loop {
             let stats = audit::expect(http, "/api/v1/stats").await?;
             let live = ["scheduled", "blocked", "pending", "running", "retrying"];
             let left: u64 = live.iter().filter_map(|state| stats["tasks"][state].as_u64()).sum();
-            if left == 0 || began.elapsed() > DRAIN_PATIENCE {
+            if left < least {
+                (progress, least) = (Instant::now(), left);
+            }
+            if left == 0 || progress.elapsed() > DRAIN_PATIENCE {
                 break;
             }
             // sleep: orphaned leases end with time only.

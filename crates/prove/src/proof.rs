@@ -30,6 +30,12 @@ impl Run {
         if self.short { short } else { long }
     }
 
+    /// A folder that goes with its handle, unless somebody wants to look at what is left.
+    pub(crate) fn home(&self) -> std::io::Result<tempfile::TempDir> {
+        let keep = std::env::var_os("WINDLASS_PROVE_KEEP").is_some();
+        tempfile::Builder::new().prefix("windlass-prove-").disable_cleanup(keep).tempdir()
+    }
+
     /// A source of choices for one purpose: the same seed and purpose make the same choices.
     pub(crate) fn random(&self, purpose: &str) -> StdRng {
         let mixed = purpose.bytes().fold(self.seed, |seed, byte| {

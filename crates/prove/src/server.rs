@@ -15,7 +15,7 @@ use crate::http::Http;
 use crate::proof::{Run, Trouble};
 
 /// Far beyond any start or stop on a machine that is merely slow.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How brokers of one proof are started.
 #[derive(Debug, Clone)]

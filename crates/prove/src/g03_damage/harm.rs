@@ -16,7 +16,7 @@ pub(super) struct Harm {
     pub(super) kind: &'static str,
     file: PathBuf,
     act: Act,
-    /// Whether it hits the last frame of the log, or only what comes after it.
+    /// Whether it only takes away from the end of the log, or hits the last frame: nothing after it can tell.
     pub(super) may_tear: bool,
 }
 
@@ -51,8 +51,7 @@ impl Harm {
         let may_tear = harm.file == last
             && match harm.act {
                 Act::Flip { at, .. } => at >= tail,
-                Act::Truncate { to } => to >= tail,
-                Act::Remove => false,
+                Act::Truncate { .. } | Act::Remove => true,
             };
         Ok(Harm { may_tear, ..harm })
     }

@@ -1,7 +1,8 @@
 //! A data directory whose every task is known, and the comparison with what a store serves from a copy of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -39,9 +40,10 @@ type Tasks = BTreeMap<TaskId, Task>;
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) dir: PathBuf,
-    /// After the last command, and before it.
+    /// After the last command.
     last: Tasks,
-    before: Tasks,
+    /// Digests of what there was after each command: what is left when the end of the log is gone.
+    prefixes: HashSet<u64>,
 }
 
 /// What became of opening and reading.
@@ -51,7 +53,7 @@ pub(super) enum Reading {
     /// Loud, but no clear word; nothing wrong was served.
     Panicked,
     Right,
-    /// Everything as it was before the last command.
+    /// Everything as it was at an earlier moment.
     TailDropped,
     Wrong(String),
 }
@@ -60,28 +62,25 @@ impl Written {
     pub(super) async fn make(home: &Path, ending: Ending) -> Result<Written, Trouble> {
         let (live, dir) = (home.join("live"), home.join("kept"));
         let store = open(&live).await?;
-        let (mut last, mut before) = (Tasks::new(), Tasks::new());
+        let mut prefixes = HashSet::new();
         for number in 0..COMMANDS {
-            std::mem::swap(&mut before, &mut last);
-            act(&store, number).await?;
-            if number + 2 >= COMMANDS {
-                last = read_all(&store).await?;
-            }
+            act(&store, number, &mut prefixes).await?;
         }
+        let last = read_all(&store).await?;
         if ending == Ending::Closed {
             store.close().await?;
         }
-        let written = Written { dir: live, last, before };
+        let written = Written { dir: dir.clone(), last, prefixes };
         // A checkpoint may be under way while the files are copied; a copy that reads back is as good as a kill.
         for _ in 0..50 {
             let _ = fs::remove_dir_all(&dir);
-            written.copy(&dir)?;
+            copy(&live, &dir)?;
             let probe = home.join("probe");
             let _ = fs::remove_dir_all(&probe);
-            Written { dir: dir.clone(), last: Tasks::new(), before: Tasks::new() }.copy(&probe)?;
+            copy(&dir, &probe)?;
             if written.read(&probe).await? == Reading::Right {
                 store.close().await?;
-                return Ok(Written { dir, ..written });
+                return Ok(written);
             }
             // sleep: nobody tells when a checkpoint ends.
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -90,16 +89,7 @@ impl Written {
     }
 
     pub(super) fn copy(&self, to: &Path) -> io::Result<()> {
-        fs::create_dir_all(to.join("log"))?;
-        for folder in ["", "log"] {
-            for entry in fs::read_dir(self.dir.join(folder))? {
-                let entry = entry?;
-                if entry.file_type()?.is_file() {
-                    fs::copy(entry.path(), to.join(folder).join(entry.file_name()))?;
-                }
-            }
-        }
-        Ok(())
+        copy(&self.dir, to)
     }
 
     /// Opens a directory, reads everything in every way there is, and compares.
@@ -122,11 +112,12 @@ impl Written {
 
     async fn compare(&self, store: &EmbeddedStore) -> Result<Reading, Error> {
         let listed = read_all(store).await?;
-        let (expected, reading) = match () {
-            () if listed == self.last => (&self.last, Reading::Right),
-            () if listed == self.before => (&self.before, Reading::TailDropped),
+        let reading = match () {
+            () if listed == self.last => Reading::Right,
+            () if self.prefixes.contains(&digest(&listed)) => Reading::TailDropped,
             () => return Ok(Reading::Wrong(difference(&listed, &self.last))),
         };
+        let expected = &listed;
         for (id, task) in expected {
             let got = store.get(id).await?.map(plain);
             if got.as_ref() != Some(task) {
@@ -151,31 +142,36 @@ impl Written {
                 return Ok(Reading::Wrong(format!("{listed} tasks are listed as {}", state.as_str())));
             }
         }
-        self.drain(store, expected, reading).await
+        drain(store, expected, reading).await
     }
+}
 
-    /// Every pending task must be given out, once, highest priority first.
-    async fn drain(
-        &self,
-        store: &EmbeddedStore,
-        expected: &Tasks,
-        reading: Reading,
-    ) -> Result<Reading, Error> {
-        let mut pending: Vec<&Task> =
-            expected.values().filter(|task| task.record.state_name() == StateName::Pending).collect();
-        pending.sort_by_key(|task| (std::cmp::Reverse(task.record.priority.0), task.record.order));
-        let claimed = store.claim(claim(CLAIM_TASKS_MAX)).await?;
-        let ids = |tasks: &[&Task]| tasks.iter().map(|task| task.record.id.clone()).collect::<Vec<_>>();
-        let (wanted, got) = (ids(&pending), ids(&claimed.iter().collect::<Vec<_>>()));
-        if wanted != got {
-            return Ok(Reading::Wrong(format!(
-                "{} tasks wait, and {} are given out",
-                wanted.len(),
-                got.len()
-            )));
-        }
-        Ok(reading)
+/// Every pending task must be given out, once, highest priority first.
+async fn drain(store: &EmbeddedStore, expected: &Tasks, reading: Reading) -> Result<Reading, Error> {
+    let mut pending: Vec<&Task> =
+        expected.values().filter(|task| task.record.state_name() == StateName::Pending).collect();
+    pending.sort_by_key(|task| (std::cmp::Reverse(task.record.priority.0), task.record.order));
+    let claimed = store.claim(claim(CLAIM_TASKS_MAX)).await?;
+    let ids = |tasks: &[&Task]| tasks.iter().map(|task| task.record.id.clone()).collect::<Vec<_>>();
+    let (wanted, got) = (ids(&pending), ids(&claimed.iter().collect::<Vec<_>>()));
+    if wanted != got {
+        return Ok(Reading::Wrong(format!("{} tasks wait, and {} are given out", wanted.len(), got.len())));
     }
+    Ok(reading)
+}
+
+/// Everything but what is not a file.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to.join("log"))?;
+    for folder in ["", "log"] {
+        for entry in fs::read_dir(from.join(folder))? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                fs::copy(entry.path(), to.join(folder).join(entry.file_name()))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 async fn open(dir: &Path) -> Result<Arc<EmbeddedStore>, Error> {
@@ -191,14 +187,16 @@ async fn open(dir: &Path) -> Result<Arc<EmbeddedStore>, Error> {
     EmbeddedStore::open(options, ManualClock::shared()).await
 }
 
-/// One command, one frame of the log: submits, and every kind of change.
-async fn act(store: &EmbeddedStore, number: usize) -> Result<(), Error> {
+/// Submits, and every kind of change; each command is a frame of the log.
+async fn act(store: &EmbeddedStore, number: usize, prefixes: &mut HashSet<u64>) -> Result<(), Error> {
     if number % 3 != 2 {
         let atomic = true;
         store.insert(Insert { tasks: vec![task(number)], atomic, max_depth: None }).await?;
+        prefixes.insert(digest(&read_all(store).await?));
         return Ok(());
     }
     let Some(held) = store.claim(claim(1)).await?.pop() else { return Ok(()) };
+    prefixes.insert(digest(&read_all(store).await?));
     let (record, now) = (&held.record, held.record.updated_at + 1);
     let Some(token) = volume::token(&held) else { return Ok(()) };
     let failure =
@@ -213,6 +211,7 @@ async fn act(store: &EmbeddedStore, number: usize) -> Result<(), Error> {
     if let Ok(Some(change)) = decided {
         let change = Transition { id: record.id.clone(), seq: record.seq, revision: record.revision, change };
         store.commit(vec![change]).await?;
+        prefixes.insert(digest(&read_all(store).await?));
     }
     Ok(())
 }
@@ -224,7 +223,7 @@ fn task(number: usize) -> NewTask {
         kind: volume::name("proof"),
         priority: Priority((number * 7 % 256) as u8),
         created_at: 1_790_000_000_000 + number as u64,
-        scheduled_at: (number % 7 == 0).then_some(1_790_000_100_000 + number as u64),
+        scheduled_at: number.is_multiple_of(7).then_some(1_790_000_100_000 + number as u64),
         expires_at: None,
         retention_ms: limits::RETENTION_MS_DEFAULT,
         body: Body {
@@ -292,4 +291,14 @@ fn brief(task: &Task) -> String {
     let (state, revision, bytes) =
         (record.state_name().as_str(), record.revision, body.payload.bytes().len());
     format!("{state} at revision {revision} with {bytes} bytes")
+}
+
+fn digest(tasks: &Tasks) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for task in tasks.values() {
+        let Task { record, body } = task;
+        (record.id.as_str(), record.revision, record.order, format!("{:?}", record.state)).hash(&mut hasher);
+        (body.payload.bytes(), record.attempts, record.updated_at).hash(&mut hasher);
+    }
+    hasher.finish()
 }

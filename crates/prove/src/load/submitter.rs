@@ -84,8 +84,9 @@ async fn cancel(client: &mut Client, line: &mut Line, id: &str) {
         }
         Ok(answer) => {
             let unknown = client.history.tell(id, |story| story.submit != Known::Acknowledged);
-            let fair = matches!((answer.status, answer.code()), (409, "task_terminal") | (503, _));
-            if !fair && !(answer.status == 404 && unknown) {
+            let fair = matches!((answer.status, answer.code()), (409, "task_terminal") | (503, _))
+                || (answer.status == 404 && unknown);
+            if !fair {
                 let words = format!("unexpected: cancel of {id} answered {}: {}", answer.status, answer.body);
                 client.history.surprise(words);
             }

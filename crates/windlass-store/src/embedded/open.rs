@@ -30,6 +30,9 @@ use crate::waiting::Waiting;
 const FORMAT: u32 = 1;
 const FORMAT_WORD: &str = "windlass-data";
 
+/// The saver's niceness: below the hot path, above what is idle.
+const SAVER_NICE: i32 = 5;
+
 #[derive(Debug, Clone)]
 pub struct Options {
     pub dir: PathBuf,
@@ -53,7 +56,7 @@ impl Options {
             durability: Durability::Sync,
             segment_bytes: 64 << 20,
             disk_reserve_bytes: 512 << 20,
-            checkpoint_bytes: 32 << 20,
+            checkpoint_bytes: 16 << 20,
             checkpoint_interval: Duration::from_secs(60),
             cache_bytes: 32 << 20,
             window_entries: 4096,

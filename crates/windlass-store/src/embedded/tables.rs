@@ -3,6 +3,8 @@
 //! Every value that a task is rebuilt from carries a checksum over key and value, because redb verifies its pages only
 //! when it repairs: a flipped bit is found when it is read, and never served.
 
+use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -27,6 +29,9 @@ pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::
 
 /// Opens or makes the index file. `cache_bytes` bounds what redb keeps in memory.
 pub(super) fn open(path: &Path, cache_bytes: usize) -> Result<Database, Error> {
+    if !path.exists() {
+        make(path)?;
+    }
     let database =
         Database::builder().set_cache_size(cache_bytes).create(path).map_err(failed("open the index"))?;
     // A reader must find every table, also in a file that was just made.
@@ -43,6 +48,19 @@ pub(super) fn open(path: &Path, cache_bytes: usize) -> Result<Database, Error> {
     write.open_table(META).map_err(failed("make a table"))?;
     write.commit().map_err(failed("make the tables"))?;
     Ok(database)
+}
+
+/// Makes the file under another name first: a crash half-way through must not leave one that cannot be opened.
+fn make(path: &Path) -> Result<(), Error> {
+    let unfinished = path.with_extension("new");
+    match fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("make the index")(error)),
+        _ => {}
+    }
+    drop(Database::create(&unfinished).map_err(failed("make the index"))?);
+    fs::rename(&unfinished, path).map_err(failed("make the index"))?;
+    let dir = path.parent().unwrap_or_else(|| Path::new("."));
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed("make the index"))
 }
 
 /// A write that survives a crash without a repair at the next opening.

@@ -231,8 +231,16 @@ fn start(
             applied
         }),
     )?;
-    let checkpointer =
-        on("store-saver", Box::new(move |shared| checkpoint::run(shared, &database, &reclaimer, interval)))?;
+    let checkpointer = on(
+        "store-saver",
+        Box::new(move |shared| {
+            // Its work can wait, that of the other threads cannot. On Linux this is the priority of the thread.
+            if let Err(error) = rustix::process::setpriority_process(None, SAVER_NICE) {
+                tracing::debug!(%error, "the saver runs at normal priority");
+            }
+            checkpoint::run(shared, &database, &reclaimer, interval)
+        }),
+    )?;
     drop(lock);
     let threads = Threads { writer, applier, checkpointer };
     Ok(Arc::new(EmbeddedStore { shared, durability: options.durability, threads: Mutex::new(Some(threads)) }))

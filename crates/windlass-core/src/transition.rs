@@ -1,9 +1,9 @@
 //! Every change a task can go through.
 //!
-//! A decision function (in [`decide`]) takes the record that was seen, the input and `now`, and returns the [`Change`]
+//! A decision function (in `decide`) takes the record that was seen, the input and `now`, and returns the [`Change`]
 //! to commit, or `None` when the input repeats what already happened, or a [`Refusal`]. People, workers and timers all
 //! come through these functions. The change is committed under the condition that the record is still at the revision
-//! that was seen; [`Record::evolve`] is the only place where a record becomes its successor.
+//! that was seen; [`crate::Record::evolve`] is the only place where a record becomes its successor.
 
 mod decide;
 mod evolve;

@@ -1,6 +1,6 @@
 //! The reference store: everything in memory, gone with the process.
 //!
-//! It is meant to be obviously right rather than fast. One lock guards plain ordered maps ([`tables`]); each verb takes
+//! It is meant to be obviously right rather than fast. One lock guards plain ordered maps (`tables`); each verb takes
 //! it once, so verbs happen one after another and every answer shows a moment between two of them. The other stores are
 //! compared with this one, answer by answer, so what it does is the contract where prose leaves room:
 //!

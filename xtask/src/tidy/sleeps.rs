@@ -1,4 +1,4 @@
-//! Code that sleeps for luck is slow when it works and wrong when it does not. Whoever must sleep says why, in a
+//! A test that sleeps for luck is slow when it works and wrong when it does not. One that must sleep says why, in a
 //! comment on the same line or just above that starts with `// sleep:`.
 
 use super::tree::{File, Tree};
@@ -13,11 +13,23 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         tree.sources().filter(|(file, _)| matches!(file.folder_in_crate(), Some("src" | "tests")))
     {
         let lines: Vec<&str> = file.text.lines().collect();
-        for line in sleeping_lines(source).filter(|line| !has_reason(&lines, *line)) {
+        let in_test = |line: &usize| is_test_file(file) || is_in_test_module(&lines, *line);
+        for line in sleeping_lines(source).filter(in_test).filter(|line| !has_reason(&lines, *line)) {
             findings.push(unexplained(file, line));
         }
     }
     findings
+}
+
+fn is_test_file(file: &File) -> bool {
+    file.folder_in_crate() == Some("tests")
+        || ["/tests.rs", "/tests/", "/conformance/"].iter().any(|part| file.path.contains(part))
+}
+
+/// Tests stand at the end of a file, behind their attribute.
+fn is_in_test_module(lines: &[&str], line: usize) -> bool {
+    let opens_tests = |pair: &[&str]| pair[0].trim() == "#[cfg(test)]" && pair[1].ends_with('{');
+    lines[..line - 1].windows(2).any(opens_tests)
 }
 
 fn unexplained(file: &File, line: usize) -> Finding {
@@ -60,6 +72,13 @@ mod tests {
         ] {
             assert_eq!(findings(check, &[(IN_TESTS, text)]).len(), 1, "{text}");
             assert_eq!(findings(check, &[("crates/windlass/src/tests.rs", text)]).len(), 1, "{text}");
+            let beside_code = format!("#[cfg(test)]\nmod tests {{\n{text}\n}}");
+            assert_eq!(
+                findings(check, &[("crates/windlass/src/server.rs", &beside_code)]).len(),
+                1,
+                "{text}"
+            );
+            assert!(findings(check, &[("crates/windlass/src/server.rs", text)]).is_empty(), "{text}");
         }
     }
 

@@ -8,6 +8,7 @@
 mod claim;
 mod insert;
 mod read;
+mod reindex;
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use windlass_core::{Body, Change, Name, Record, State, StateName, Task, Transiti
 use super::codec;
 use super::command::Command;
 use super::dirty::{Dirty, Frozen, Keys, PRUNE_LANE, READY_LANES, Slot, WAKE_LANE, weight};
-use super::index::{Beyond, Index};
+use super::index::Index;
 use super::leases::Leases;
 use super::names::{Changed, Names};
 use super::tables::{MetaMessage, Snapshot};
@@ -237,78 +238,6 @@ impl Machine {
         }
         if from == StateName::Running && record.state_name() == StateName::DeadLetter {
             ledger.dead_lettered += 1;
-        }
-    }
-
-    /// Moves the index entries of a task; `None` is outside.
-    fn reindex(
-        &mut self,
-        lane: u32,
-        seq: u64,
-        before: Option<Keys>,
-        after: Option<Keys>,
-    ) -> Result<(), Error> {
-        let old = |key: fn(&Keys) -> Option<super::index::Place>| before.as_ref().and_then(key);
-        let new = |key: fn(&Keys) -> Option<super::index::Place>| after.as_ref().and_then(key);
-        type Entry = (u32, fn(&Keys) -> Option<super::index::Place>);
-        let entries: [Entry; 3] =
-            [(lane, |keys| keys.ready), (WAKE_LANE, |keys| keys.wake), (PRUNE_LANE, |keys| keys.prune)];
-        for (lane, key) in entries {
-            let (old, new) = (old(key), new(key));
-            if old == new {
-                continue;
-            }
-            if let Some(place) = old {
-                self.index.remove(lane, place);
-            }
-            if let Some(place) = new {
-                self.index.insert(lane, place, seq);
-            }
-            if lane >= READY_LANES {
-                self.ready_changed(lane, old, new)?;
-            }
-        }
-        self.nearer(new(|keys| keys.wake), new(|keys| keys.prune));
-        Ok(())
-    }
-
-    fn ready_changed(
-        &mut self,
-        lane: u32,
-        old: Option<super::index::Place>,
-        new: Option<super::index::Place>,
-    ) -> Result<(), Error> {
-        let head = self.names.head(lane);
-        if new.is_some() {
-            self.gained.push(lane);
-        }
-        if old.is_some() && head == old {
-            return self.refresh_head(lane);
-        }
-        if let Some(place) = new
-            && head.is_none_or(|head| place < head)
-        {
-            self.names.set_head(lane, Some(place));
-        }
-        Ok(())
-    }
-
-    fn refresh_head(&mut self, lane: u32) -> Result<(), Error> {
-        let dirty = |seq| self.dirty.contains(seq);
-        let head = self.index.first(lane, &Beyond { snapshot: &self.snapshot, dirty: &dirty })?;
-        self.names.set_head(lane, head.map(|(place, _)| place));
-        Ok(())
-    }
-
-    /// Wakes the loop that waits for something later than what was just stored.
-    fn nearer(&mut self, wake: Option<super::index::Place>, prune: Option<super::index::Place>) {
-        if wake.is_some_and(|(at, _)| at < self.awaited_wake) {
-            self.awaited_wake = wake.map_or(u64::MAX, |(at, _)| at);
-            self.signals.due.notify_one();
-        }
-        if prune.is_some_and(|(at, _)| at < self.awaited_prune) {
-            self.awaited_prune = prune.map_or(u64::MAX, |(at, _)| at);
-            self.signals.prunable.notify_one();
         }
     }
 

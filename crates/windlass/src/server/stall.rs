@@ -125,6 +125,7 @@ mod tests {
         let slow = tokio::spawn(async move {
             let mut byte = [0];
             for _ in 0..8 {
+                // sleep: simulated time, the pauses of a slow reader.
                 tokio::time::sleep(Duration::from_secs(4)).await;
                 far.read_exact(&mut byte).await.unwrap();
             }

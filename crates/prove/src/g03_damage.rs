@@ -28,6 +28,7 @@ async fn hurt(run: Run) -> Outcome {
     let home = run.home()?;
     let mut random = run.random("G3");
     let mut tally = Tally::default();
+    let mut noticed = "unnoticed";
     let mut complaints = Vec::new();
     for ending in [written::Ending::Killed, written::Ending::Closed] {
         let written = Written::make(&home.path().join(format!("{ending:?}")), ending).await?;
@@ -50,6 +51,8 @@ async fn hurt(run: Run) -> Outcome {
             harm::forge(&copy)?;
             if !matches!(written.read(&copy).await?, Reading::Wrong(_)) {
                 complaints.push("the mutant (damage with a corrected checksum) was not noticed".to_owned());
+            } else {
+                noticed = "noticed";
             }
         }
     }
@@ -58,7 +61,7 @@ async fn hurt(run: Run) -> Outcome {
     }
     let silent = tally.wrong;
     complaints.truncate(12);
-    verdict(format!("{tally}, {silent} silent wrong reads; mutant noticed"), complaints)
+    verdict(format!("{tally}, {silent} silent wrong reads; mutant {noticed}"), complaints)
 }
 
 async fn damage(copy: &Path, written: &Written, harm: &Harm) -> Result<Reading, Trouble> {

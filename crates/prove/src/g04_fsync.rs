@@ -41,8 +41,14 @@ pub(crate) async fn prove(run: Run) -> Outcome {
         total.complaints.push("no fault hit a broker that was serving".to_owned());
     }
     let figures = format!(
-        "{} faults injected, {} under load, {} in files being prepared; {} acknowledged before, 0 after, {} lost; {} never fired and were not counted",
-        total.fired, total.under_load, total.prepared, total.acknowledged, total.lost, total.quiet
+        "{} faults injected, {} under load, {} in files being prepared; {} acknowledged, {} of them after it, {} lost; {} never fired and were not counted",
+        total.fired,
+        total.under_load,
+        total.prepared,
+        total.acknowledged,
+        total.late,
+        total.lost,
+        total.quiet
     );
     if total.fired * 2 < faults {
         total.complaints.push("most faults did not fire".to_owned());
@@ -59,6 +65,7 @@ struct Told {
     /// Faults in files that were only being prepared.
     prepared: usize,
     acknowledged: usize,
+    late: usize,
     lost: usize,
     complaints: Vec<String>,
 }
@@ -70,6 +77,7 @@ impl Told {
         self.quiet += other.quiet;
         self.prepared += other.prepared;
         self.acknowledged += other.acknowledged;
+        self.late += other.late;
         self.lost += other.lost;
         self.complaints.extend(other.complaints.into_iter().map(|words| format!("{call} {when}: {words}")));
     }
@@ -102,7 +110,9 @@ async fn fail(run: &Run, call: &str, when: usize) -> Result<Told, Trouble> {
     told.fired = 1;
     told.under_load = usize::from(!accepted.is_empty());
     if fault.protects {
-        told.complaints.extend(late(&accepted, fault.at));
+        let late = late(&accepted, fault.at);
+        told.late = late.len();
+        told.complaints.extend(late);
         told.complaints.extend(judge_end(server).await?);
     } else {
         told.prepared = 1;

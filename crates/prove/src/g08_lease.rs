@@ -48,8 +48,12 @@ pub(crate) async fn prove(run: Run) -> Outcome {
     if leases == 0 {
         complaints.push("no lease was ever held during a scan".to_owned());
     }
+    let differences = complaints.len();
     complaints.truncate(12);
-    verdict(format!("{rounds} scans, {leases} leases compared with their tasks, 0 differences"), complaints)
+    verdict(
+        format!("{rounds} scans, {leases} leases compared with their tasks, {differences} differences"),
+        complaints,
+    )
 }
 
 /// Many clients at once: submits, claims, reports, extensions, cancels, retries, and time that passes meanwhile.

@@ -14,8 +14,11 @@ pub(crate) async fn prove(run: Run) -> Outcome {
     let kills = Kills { count: run.pick(12, 300), scan_every: 2, purpose: "G12" };
     let told = kills.inflict(&run, &Setup::new(&run, home.path())).await?;
     let mut complaints = told.ledger_complaints.clone();
+    let off = complaints.len();
     complaints.extend(told.findings.complaints());
-    let figures =
-        format!("{} tasks over {} kills, {} scans, each exact", told.submitted, kills.count, told.scans);
+    let figures = format!(
+        "{} tasks over {} kills, {} scans, {off} balances off",
+        told.submitted, kills.count, told.scans
+    );
     verdict(figures, complaints)
 }

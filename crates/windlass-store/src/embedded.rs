@@ -25,6 +25,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -83,7 +84,9 @@ impl EmbeddedStore {
         if let Some(error) = self.shared.inbox.closed() {
             return Err(error);
         }
-        let answer = read(&mut self.shared.machine.lock());
+        // A damaged page can make the tables panic.
+        let attempt = catch_unwind(AssertUnwindSafe(|| read(&mut self.shared.machine.lock())));
+        let answer = attempt.unwrap_or_else(|_| Err(Error::Damaged("the index cannot be read".to_owned())));
         if let Err(error @ (Error::Damaged(_) | Error::Io { .. })) = &answer {
             self.shared.fail(error.to_string());
         }
@@ -188,7 +191,8 @@ impl Store for EmbeddedStore {
         let listing = self.with(|machine| Ok(machine.begin_list(list)))?;
         let (stored, listing) = tokio::task::spawn_blocking(move || (listing.read(), listing))
             .await
-            .map_err(|error| Error::Failed(error.to_string()))?;
+            .map_err(|_| Error::Damaged("the index cannot be read".to_owned()))
+            .inspect_err(|error| self.shared.fail(error.to_string()))?;
         let (tasks, next) = self.with(|machine| machine.end_list(listing, stored?))?;
         Ok(Page { tasks, next })
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_broker::{Error, Submit, Submitted};
@@ -31,8 +31,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
         (status = 413, description = "Too many tasks or bytes", body = Problem, content_type = "application/problem+json"),
     )
 )]
-async fn submit_batch(State(state): Shared, headers: HeaderMap, JsonBytes(bytes): JsonBytes) -> Answer {
-    let key = Key::of(&headers)?;
+async fn submit_batch(State(state): Shared, key: Option<Key>, JsonBytes(bytes): JsonBytes) -> Answer {
     let body: BatchBody<'_> = decode(&bytes)?;
     let checked = body.check(&bytes, now_ms(), state.settings.payload_bytes_max)?;
     let mut slots = Vec::with_capacity(checked.len());
@@ -40,7 +39,7 @@ async fn submit_batch(State(state): Shared, headers: HeaderMap, JsonBytes(bytes)
     let retention_ms = state.broker.settings().retention_ms;
     for (index, item) in checked.into_iter().enumerate() {
         slots.push(place(item, &mut batch, |submission| {
-            identity::submit(submission, key, Some(index), retention_ms)
+            identity::submit(submission, key.as_ref(), Some(index), retention_ms)
         }));
     }
     // One bad task keeps out all others of an atomic batch, whether the edge finds it or the store.

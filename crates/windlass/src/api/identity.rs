@@ -4,19 +4,31 @@
 //! Either way the id is what is recognised, by the store and for as long as it keeps the task; a digest of the content tells
 //! a repeat from a clash.
 
-use axum::http::HeaderMap;
+use axum::extract::OptionalFromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
 use sha2::{Digest, Sha256};
 use windlass_broker::{Start, Submit};
 use windlass_core::limits::NAME_BYTES_MAX;
 use windlass_core::{Payload, TaskId};
 use windlass_proto::rest::{self, Invalid, Submission};
 
-/// What a client sent as `Idempotency-Key`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Key<'a>(&'a [u8]);
+use super::problem::Refused;
 
-impl<'a> Key<'a> {
-    pub(super) fn of(headers: &'a HeaderMap) -> Result<Option<Self>, Invalid> {
+/// What a client sent as `Idempotency-Key`.
+#[derive(Debug, Clone)]
+pub(super) struct Key(HeaderValue);
+
+impl<S: Sync> OptionalFromRequestParts<S> for Key {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, Refused> {
+        Ok(Key::of(&parts.headers)?)
+    }
+}
+
+impl Key {
+    fn of(headers: &HeaderMap) -> Result<Option<Self>, Invalid> {
         let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
         let bytes = value.as_bytes();
         if bytes.is_empty() || bytes.len() > 2 * NAME_BYTES_MAX || !bytes.iter().all(|b| b.is_ascii_graphic())
@@ -24,12 +36,13 @@ impl<'a> Key<'a> {
             let message = format!("must be 1 to {} visible ASCII characters", 2 * NAME_BYTES_MAX);
             return Err(Invalid::malformed("Idempotency-Key", message));
         }
-        Ok(Some(Self(bytes)))
+        Ok(Some(Self(value.clone())))
     }
 
     /// The id of the task submitted under this key, or of the `index`-th task of a batch.
-    fn task_id(self, index: Option<usize>) -> TaskId {
-        let mut digest = Sha256::new().chain_update(b"windlass idempotency key 1").chain_update(self.0);
+    fn task_id(&self, index: Option<usize>) -> TaskId {
+        let mut digest =
+            Sha256::new().chain_update(b"windlass idempotency key 1").chain_update(self.0.as_bytes());
         if let Some(index) = index {
             // A zero byte cannot be part of a key, so no key is another one with an index.
             digest.update([0]);
@@ -48,7 +61,7 @@ impl<'a> Key<'a> {
 /// The broker's view of a submission. An id in the body wins over the key, whose work it does already.
 pub(super) fn submit(
     submission: Submission,
-    key: Option<Key<'_>>,
+    key: Option<&Key>,
     index: Option<usize>,
     retention_ms: u64,
 ) -> Submit {
@@ -171,9 +184,9 @@ mod tests {
 
     #[test]
     fn a_key_names_one_task_and_each_task_of_a_batch() {
-        let (key, other) = (Key(b"k"), Key(b"k2"));
+        let (key, other) = (Key(HeaderValue::from_static("k")), Key(HeaderValue::from_static("k2")));
         let ids = [key.task_id(None), key.task_id(Some(0)), key.task_id(Some(1)), other.task_id(None)];
         assert_eq!(ids.iter().collect::<HashSet<_>>().len(), 4);
-        assert_eq!(Key(b"k").task_id(Some(1)), ids[2]);
+        assert_eq!(Key(HeaderValue::from_static("k")).task_id(Some(1)), ids[2]);
     }
 }

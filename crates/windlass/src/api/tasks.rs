@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -48,12 +48,11 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
             content_type = "application/problem+json"),
     )
 )]
-async fn submit(State(state): Shared, headers: HeaderMap, JsonBytes(bytes): JsonBytes) -> Answer {
-    let key = Key::of(&headers)?;
+async fn submit(State(state): Shared, key: Option<Key>, JsonBytes(bytes): JsonBytes) -> Answer {
     let body: SubmitBody<'_> = decode(&bytes)?;
     let submission = body.check(&bytes, now_ms(), state.settings.payload_bytes_max)?;
     let by_key = key.is_some() && submission.id.is_none();
-    let submit = identity::submit(submission, key, None, state.broker.settings().retention_ms);
+    let submit = identity::submit(submission, key.as_ref(), None, state.broker.settings().retention_ms);
     match state.broker.submit(submit).await {
         Ok(submitted) if submitted.existed => answer::task(StatusCode::OK, submitted.task),
         Ok(submitted) => answer::task(StatusCode::CREATED, submitted.task),

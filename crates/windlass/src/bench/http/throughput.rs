@@ -183,6 +183,7 @@ impl Repeated {
     }
 }
 
+/// The load comes from one thread, so that as much of the machine as possible is the server's.
 async fn repeat(
     addr: SocketAddr,
     connections: u64,
@@ -191,6 +192,21 @@ async fn repeat(
     length: Duration,
 ) -> Result<Repeated, Error> {
     let request: Arc<[u8]> = request.into();
+    let load = tokio::task::spawn_blocking(move || {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io("start"))?;
+        runtime.block_on(repeat_here(addr, connections, request, call, length))
+    });
+    load.await?
+}
+
+async fn repeat_here(
+    addr: SocketAddr,
+    connections: u64,
+    request: Arc<[u8]>,
+    call: &'static str,
+    length: Duration,
+) -> Result<Repeated, Error> {
     let mut open = Vec::new();
     for _ in 0..connections {
         open.push(Connection::open(addr).await.map_err(io("connect"))?);

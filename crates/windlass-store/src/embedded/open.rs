@@ -45,6 +45,9 @@ pub struct Options {
     pub checkpoint_interval: Duration,
     /// Memory for pages of the tables.
     pub cache_bytes: usize,
+    /// An index up to this size is read and verified whole at opening, at more than a gigabyte a second. In a larger one
+    /// only the values that are read are verified.
+    pub verify_bytes: u64,
     /// How much of each order (the ready tasks of a queue and type, the timers) is kept in memory.
     pub window_entries: usize,
 }
@@ -59,6 +62,7 @@ impl Options {
             checkpoint_bytes: 16 << 20,
             checkpoint_interval: Duration::from_secs(60),
             cache_bytes: 32 << 20,
+            verify_bytes: 512 << 20,
             window_entries: 4096,
         }
     }
@@ -95,7 +99,7 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
     fs::create_dir_all(&options.dir).map_err(io_error("make the data directory", &options.dir))?;
     let lock = lock(&options.dir)?;
     check_format(&options.dir)?;
-    let database = tables::open(&options.dir.join("index.redb"), options.cache_bytes)?;
+    let database = tables::open(&options.dir.join("index.redb"), options.cache_bytes, options.verify_bytes)?;
     let signals = Arc::<Signals>::default();
     let snapshot = Snapshot::take(&database)?;
     let machine = Machine::load(snapshot, options.window_entries, Arc::clone(&clock), Arc::clone(&signals))?;

@@ -27,18 +27,15 @@ pub(super) const QUEUES: TableDefinition<'static, u32, &[u8]> = TableDefinition:
 pub(super) const LANES: TableDefinition<'static, u32, &[u8]> = TableDefinition::new("lanes");
 pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
 
-/// An index up to this size is read and verified whole at opening, at more than a gigabyte a second. In a larger one only
-/// the values that are read are verified.
-const VERIFY_BYTES_MAX: u64 = 512 << 20;
-
-/// Opens or makes the index file. `cache_bytes` bounds what redb keeps in memory.
-pub(super) fn open(path: &Path, cache_bytes: usize) -> Result<Database, Error> {
+/// Opens or makes the index file. `cache_bytes` bounds what redb keeps in memory; a file of up to `verify_bytes` is
+/// verified whole.
+pub(super) fn open(path: &Path, cache_bytes: usize, verify_bytes: u64) -> Result<Database, Error> {
     if !path.exists() {
         make(path)?;
     }
     let mut database =
         Database::builder().set_cache_size(cache_bytes).create(path).map_err(failed("open the index"))?;
-    if fs::metadata(path).is_ok_and(|file| file.len() <= VERIFY_BYTES_MAX) {
+    if fs::metadata(path).is_ok_and(|file| file.len() <= verify_bytes) {
         verify(&mut database)?;
     }
     // A reader must find every table, also in a file that was just made.

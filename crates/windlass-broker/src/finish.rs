@@ -1,11 +1,13 @@
 //! What workers report: the end of an attempt, a sign of life, a wish for more time.
 
 use rand::Rng;
+use windlass_core::limits::{BATCH_TASKS_MAX, CONFLICT_TRIES_MAX};
 use windlass_core::transition::{self, Failure};
-use windlass_core::{Name, Payload, Progress, Record, TaskId, Token};
-use windlass_store::{Extend, Extended};
+use windlass_core::{Change, Name, Payload, Progress, Record, TaskId, Token};
+use windlass_store::{Committed, Extend, Extended};
 
 use crate::broker::Broker;
+use crate::change::transition;
 use crate::error::Error;
 use crate::events::EventKind;
 use crate::workers::Arrival;
@@ -16,6 +18,26 @@ pub struct Failed {
     pub error: String,
     pub retryable: bool,
     pub retry_after_ms: Option<u64>,
+}
+
+/// One report of many: how an attempt ended.
+#[derive(Debug, Clone)]
+pub struct Finish {
+    pub id: TaskId,
+    pub token: Token,
+    pub verdict: Verdict,
+}
+
+#[derive(Debug, Clone)]
+pub enum Verdict {
+    Completed {
+        result: Option<Payload>,
+    },
+    Failed(Failed),
+    /// Given back, to start again at once or after a delay; no attempt is used.
+    Released {
+        delay_ms: Option<u64>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +103,68 @@ impl Broker {
     /// Gives a task back, to start again at once or after a delay; no attempt is used.
     pub async fn release(&self, id: &TaskId, token: Token, delay_ms: Option<u64>) -> Result<Record, Error> {
         self.change(id, |record, now| transition::release(record, token, delay_ms, now)).await
+    }
+
+    /// Many reports in one commit; the i-th answer belongs to the i-th report. The outer error is that of the store.
+    pub async fn finish_all(&self, reports: Vec<Finish>) -> Result<Vec<Result<Record, Error>>, Error> {
+        if reports.len() > BATCH_TASKS_MAX {
+            let message = format!("at most {BATCH_TASKS_MAX} at once");
+            return Err(Error::Invalid { field: "outcomes", message });
+        }
+        let mut answers: Vec<Option<Result<Record, Error>>> = Vec::new();
+        answers.resize_with(reports.len(), || None);
+        for _ in 0..CONFLICT_TRIES_MAX {
+            let open: Vec<usize> = (0..reports.len()).filter(|at| answers[*at].is_none()).collect();
+            if open.is_empty() {
+                break;
+            }
+            let mut places = Vec::with_capacity(open.len());
+            let mut transitions = Vec::with_capacity(open.len());
+            let ids: Vec<TaskId> = open.iter().map(|at| reports[*at].id.clone()).collect();
+            let now = self.now().wall;
+            for (at, seen) in open.into_iter().zip(self.inner.store.peek_all(&ids).await?) {
+                let Some(seen) = seen else {
+                    answers[at] = Some(Err(Error::NotFound("task")));
+                    continue;
+                };
+                match self.judge(&seen, &reports[at], now).await {
+                    Ok(Some(change)) => {
+                        places.push(at);
+                        transitions.push(transition(&seen, change));
+                    }
+                    Ok(None) => answers[at] = Some(Ok(seen)),
+                    Err(error) => answers[at] = Some(Err(error)),
+                }
+            }
+            for (at, committed) in places.into_iter().zip(self.commit(transitions).await?) {
+                answers[at] = match committed {
+                    Committed::Done(after) => Some(Ok(*after)),
+                    Committed::Missing => Some(Err(Error::NotFound("task"))),
+                    Committed::Conflict => None,
+                };
+            }
+        }
+        Ok(answers.into_iter().map(|answer| answer.unwrap_or(Err(Error::Busy))).collect())
+    }
+
+    async fn judge(&self, seen: &Record, report: &Finish, now: u64) -> Result<Option<Change>, Error> {
+        let token = report.token;
+        let decision = match &report.verdict {
+            Verdict::Completed { result } => transition::complete(seen, token, result.clone(), now),
+            Verdict::Released { delay_ms } => transition::release(seen, token, *delay_ms, now),
+            Verdict::Failed(failed) => {
+                // Only a failure needs the body, for its retry policy.
+                let task = self.inner.store.get(&seen.id).await?.ok_or(Error::NotFound("task"))?;
+                let failure = Failure {
+                    error: failed.error.clone(),
+                    retryable: failed.retryable,
+                    retry_after_ms: failed.retry_after_ms,
+                    random: rand::rng().random(),
+                };
+                transition::fail(seen, &task.body, token, failure, now)
+            }
+        };
+        decision.map_err(|refusal| Error::refused(refusal, seen))
     }
 
     pub async fn extend(

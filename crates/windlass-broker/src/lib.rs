@@ -28,7 +28,7 @@ pub use claim::ClaimRequest;
 pub use error::Error;
 pub use events::{Event, EventKind, TaskFacts};
 pub use explain::{Explanation, Reason};
-pub use finish::{Beat, Extension, Failed, Pulse};
+pub use finish::{Beat, Extension, Failed, Finish, Pulse, Verdict};
 pub use metrics::{BUCKETS_SECONDS, Histogram, MetricsSnapshot, TypeMetrics};
 pub use query::{Health, LoopHealth, QueueView, Stats};
 pub use submit::{Start, Submit, Submitted};

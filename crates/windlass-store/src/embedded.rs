@@ -183,8 +183,8 @@ impl Store for EmbeddedStore {
         self.with(|machine| machine.get(id))
     }
 
-    async fn peek(&self, id: &TaskId) -> Result<Option<Record>, Error> {
-        self.with(|machine| machine.peek(id))
+    async fn peek_all(&self, ids: &[TaskId]) -> Result<Vec<Option<Record>>, Error> {
+        self.with(|machine| ids.iter().map(|id| machine.peek(id)).collect())
     }
 
     async fn list(&self, list: List) -> Result<Page, Error> {

@@ -178,8 +178,8 @@ impl Store for Faulty {
         self.pass(Verb::Get, self.inner.get(id)).await
     }
 
-    async fn peek(&self, id: &TaskId) -> Result<Option<Record>, Error> {
-        self.pass(Verb::Peek, self.inner.peek(id)).await
+    async fn peek_all(&self, ids: &[TaskId]) -> Result<Vec<Option<Record>>, Error> {
+        self.pass(Verb::Peek, self.inner.peek_all(ids)).await
     }
 
     async fn list(&self, list: List) -> Result<Page, Error> {

@@ -114,8 +114,9 @@ impl Store for MemoryStore {
         Ok(self.open()?.find(id).cloned())
     }
 
-    async fn peek(&self, id: &TaskId) -> Result<Option<Record>, Error> {
-        Ok(self.open()?.find(id).map(|task| task.record.clone()))
+    async fn peek_all(&self, ids: &[TaskId]) -> Result<Vec<Option<Record>>, Error> {
+        let tables = self.open()?;
+        Ok(ids.iter().map(|id| tables.find(id).map(|task| task.record.clone())).collect())
     }
 
     async fn list(&self, list: List) -> Result<Page, Error> {

@@ -56,8 +56,12 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     async fn get(&self, id: &TaskId) -> Result<Option<Task>, Error>;
 
-    /// The record alone, for decisions that need no body.
-    async fn peek(&self, id: &TaskId) -> Result<Option<Record>, Error>;
+    /// The records alone, for decisions that need no body.
+    async fn peek_all(&self, ids: &[TaskId]) -> Result<Vec<Option<Record>>, Error>;
+
+    async fn peek(&self, id: &TaskId) -> Result<Option<Record>, Error> {
+        Ok(self.peek_all(std::slice::from_ref(id)).await?.pop().flatten())
+    }
 
     /// Tasks that match, newest first.
     async fn list(&self, list: List) -> Result<Page, Error>;

@@ -1,6 +1,7 @@
 use windlass_core::{Outcome, StateName};
 
 use super::*;
+use crate::{Failed, Finish, Verdict};
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_lease_goes_back_and_its_holder_can_do_nothing() {
@@ -117,5 +118,38 @@ async fn two_living_workers_of_one_name_do_not_take_each_others_tasks() {
         assert_eq!(broker.worker(&name("w")).await.unwrap().processes, 2);
         pass(5000).await;
     }
+    broker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn reports_in_one_commit_are_judged_one_by_one() {
+    let broker = start();
+    let done = running(&broker, echo(), one("w")).await;
+    let failed = running(&broker, echo(), one("w")).await;
+    let released = running(&broker, echo(), one("w")).await;
+    let finish = |task: &Task, verdict| Finish { id: task.record.id.clone(), token: token(task), verdict };
+    let complete = || Verdict::Completed { result: None };
+    let failure = Failed { error: "no".to_owned(), retryable: true, retry_after_ms: None };
+    let unknown = Finish { id: TaskId::new("unknown").unwrap(), ..finish(&done, complete()) };
+    let answers = broker
+        .finish_all(vec![
+            finish(&done, complete()),
+            finish(&failed, Verdict::Failed(failure)),
+            finish(&done, complete()),
+            unknown,
+            finish(&released, Verdict::Released { delay_ms: None }),
+            finish(&released, complete()),
+        ])
+        .await
+        .unwrap();
+    let told: Vec<String> = answers
+        .into_iter()
+        .map(|answer| match answer {
+            Ok(record) => record.state_name().as_str().to_owned(),
+            Err(error) => error.code().to_owned(),
+        })
+        .collect();
+    assert_eq!(told, ["completed", "retrying", "completed", "not_found", "pending", "lease_lost"]);
+    assert_eq!(broker.store().ledger().await.unwrap().completed, 1, "a repeated report is not counted twice");
     broker.stop().await;
 }

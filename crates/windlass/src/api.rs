@@ -1,28 +1,30 @@
 //! The REST interface. A handler decodes, calls the broker and encodes; every rule is the broker's.
+//! What other transports share with a handler (reading a body, the answer's body, the table of refusals) is a function of its
+//! own beside it, which knows nothing of HTTP.
 //!
 //! To add a route: its bodies in `windlass_proto::rest`, a handler with its `#[utoipa::path]` in the file of its area here,
 //! and its line in that file's `routes`. The OpenAPI document follows from that by itself.
 
 mod answer;
-mod batch;
+pub(crate) mod batch;
 mod body;
-mod claim;
+pub(crate) mod claim;
 mod cursor;
 mod dlq;
 mod front;
 mod health;
-mod identity;
+pub(crate) mod identity;
 mod metrics;
 mod openapi;
-mod outcomes;
-mod params;
-mod problem;
+pub(crate) mod outcomes;
+pub(crate) mod params;
+pub(crate) mod problem;
 mod queues;
-mod stats;
-mod tasks;
+pub(crate) mod stats;
+pub(crate) mod tasks;
 #[cfg(test)]
 mod tests;
-mod workers;
+pub(crate) mod workers;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -62,7 +64,7 @@ impl Default for Settings {
 
 impl Settings {
     /// A payload may come as base64, with its task around it.
-    fn body_bytes_max(&self) -> usize {
+    pub(crate) fn body_bytes_max(&self) -> usize {
         self.payload_bytes_max / 3 * 4 + 256 * 1024
     }
 }
@@ -75,8 +77,7 @@ impl State {
 
 type Shared = axum::extract::State<Arc<State>>;
 
-pub(crate) fn router(state: State) -> Router {
-    let state = Arc::new(state);
+pub(crate) fn router(state: Arc<State>) -> Router {
     let (router, document) = OpenApiRouter::with_openapi(openapi::describe())
         .merge(tasks::routes())
         .merge(batch::routes())

@@ -112,7 +112,8 @@ impl Running {
     pub(crate) async fn until_stopped(self, worker: Option<Worker>) -> Result<(), Failure> {
         let Running { broker, listener, shutdown, settings, .. } = self;
         let (stop_worker, stop_server) = (CancellationToken::new(), CancellationToken::new());
-        let app = api::router(api::State::new(broker.clone(), api_settings(&settings)));
+        let state = Arc::new(api::State::new(broker.clone(), api_settings(&settings)));
+        let app = api::router(state);
         let serving = tokio::spawn(server::serve(listener, app, limits(&settings), stop_server.clone()));
         let working = worker.map(|worker| tokio::spawn(worker.run(stop_worker.clone())));
         let failing = broker.store().clone();

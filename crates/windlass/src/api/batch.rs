@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use bytes::Bytes;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_broker::{Error, Submit, Submitted};
@@ -32,14 +33,23 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
     )
 )]
 async fn submit_batch(State(state): Shared, key: Option<Key>, JsonBytes(bytes): JsonBytes) -> Answer {
-    let body: BatchBody<'_> = decode(&bytes)?;
-    let checked = body.check(&bytes, now_ms(), state.settings.payload_bytes_max)?;
+    let results = submit_all(&state, key.as_ref(), &bytes).await?;
+    answer::json(StatusCode::OK, &results, 4096)
+}
+
+pub(crate) async fn submit_all(
+    state: &super::State,
+    key: Option<&Key>,
+    bytes: &Bytes,
+) -> Result<BatchResults, Refused> {
+    let body: BatchBody<'_> = decode(bytes)?;
+    let checked = body.check(bytes, now_ms(), state.settings.payload_bytes_max)?;
     let mut slots = Vec::with_capacity(checked.len());
     let mut batch = Vec::with_capacity(checked.len());
     let retention_ms = state.broker.settings().retention_ms;
     for (index, item) in checked.into_iter().enumerate() {
         slots.push(place(item, &mut batch, |submission| {
-            identity::submit(submission, key.as_ref(), Some(index), retention_ms)
+            identity::submit(submission, key, Some(index), retention_ms)
         }));
     }
     // One bad task keeps out all others of an atomic batch, whether the edge finds it or the store.
@@ -49,7 +59,7 @@ async fn submit_batch(State(state): Shared, key: Option<Key>, JsonBytes(bytes): 
         state.broker.submit_batch(batch, body.atomic).await?.into_iter()
     };
     let results = slots.into_iter().map(|slot| item(slot, &mut outcomes));
-    answer::json(StatusCode::OK, &BatchResults { results: results.collect() }, 4096)
+    Ok(BatchResults { results: results.collect() })
 }
 
 /// What the edge knows about one task of a batch: refused already, or passed on.

@@ -7,11 +7,13 @@ use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_broker::ClaimRequest;
+use windlass_core::Task;
 use windlass_proto::rest::{ClaimBody, Claimed, TaskBody, decode};
 
 use super::Shared;
 use super::answer::{self, Answer};
 use super::body::JsonBytes;
+use super::problem::Refused;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
     OpenApiRouter::new().routes(routes!(claim))
@@ -21,20 +23,25 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 #[utoipa::path(post, path = "/api/v1/claim", tag = "workers", request_body = ClaimBody,
     responses((status = 200, description = "The tasks, each with its lease; none when the wait was over", body = Claimed)))]
 async fn claim(State(state): Shared, JsonBytes(bytes): JsonBytes) -> Answer {
-    let claiming = decode::<ClaimBody>(&bytes)?.check()?;
-    let tasks = state
-        .broker
-        .claim(ClaimRequest {
-            worker: claiming.worker,
-            queues: claiming.queues,
-            mode: claiming.mode,
-            types: claiming.types,
-            max: claiming.max,
-            wait_ms: claiming.wait_ms,
-            lease_ms: claiming.lease_ms,
-        })
-        .await?;
-    let room = tasks.iter().map(|task| 768 + task.body.payload.bytes().len()).sum::<usize>() + 16;
-    let claimed = Claimed { tasks: tasks.into_iter().map(TaskBody::leased).collect() };
+    let (claimed, room) = claimed(state.broker.claim(read(&bytes)?).await?);
     answer::json(StatusCode::OK, &claimed, room)
+}
+
+pub(crate) fn read(bytes: &[u8]) -> Result<ClaimRequest, Refused> {
+    let claiming = decode::<ClaimBody>(bytes)?.check()?;
+    Ok(ClaimRequest {
+        worker: claiming.worker,
+        queues: claiming.queues,
+        mode: claiming.mode,
+        types: claiming.types,
+        max: claiming.max,
+        wait_ms: claiming.wait_ms,
+        lease_ms: claiming.lease_ms,
+    })
+}
+
+/// The tasks as their holder sees them, and about how long they are as text.
+pub(crate) fn claimed(tasks: Vec<Task>) -> (Claimed, usize) {
+    let room = tasks.iter().map(|task| 768 + task.body.payload.bytes().len()).sum::<usize>() + 16;
+    (Claimed { tasks: tasks.into_iter().map(TaskBody::leased).collect() }, room)
 }

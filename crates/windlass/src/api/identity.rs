@@ -17,7 +17,7 @@ use super::problem::Refused;
 
 /// What a client sent as `Idempotency-Key`.
 #[derive(Debug, Clone)]
-pub(super) struct Key(HeaderValue);
+pub(crate) struct Key(HeaderValue);
 
 impl<S: Sync> OptionalFromRequestParts<S> for Key {
     type Rejection = Refused;
@@ -59,7 +59,7 @@ impl Key {
 }
 
 /// The broker's view of a submission. An id in the body wins over the key, whose work it does already.
-pub(super) fn submit(
+pub(crate) fn submit(
     submission: Submission,
     key: Option<&Key>,
     index: Option<usize>,

@@ -25,7 +25,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 }
 
 /// A lease that cannot be read was never given out, so it is as good as lost.
-fn token(lease: &str) -> Result<Token, Error> {
+pub(crate) fn token(lease: &str) -> Result<Token, Error> {
     lease.parse().map_err(|_| Error::LeaseLost)
 }
 

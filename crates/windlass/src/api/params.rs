@@ -1,9 +1,11 @@
 //! What comes in the path and the query.
 
+use std::fmt;
+
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Deserializer, Visitor};
 use windlass_core::limits::{PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use windlass_core::{Name, StateName, TaskId};
 use windlass_proto::rest::{Fault, Invalid, Time};
@@ -64,7 +66,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct ListParams {
+pub(crate) struct ListParams {
     /// One or more states, with commas.
     state: Option<String>,
     queue: Option<String>,
@@ -76,13 +78,14 @@ pub(super) struct ListParams {
     created_after: Option<String>,
     created_before: Option<String>,
     /// At most this many, up to 1,000.
+    #[serde(default, deserialize_with = "number_or_text")]
     limit: Option<String>,
     /// From the page before.
     cursor: Option<String>,
 }
 
 impl ListParams {
-    pub(super) fn check(self) -> Result<List, Invalid> {
+    pub(crate) fn check(self) -> Result<List, Invalid> {
         Ok(List {
             states: self.state.as_deref().map_or(Ok(Vec::new()), states)?,
             queue: parsed("queue", self.queue)?,
@@ -95,6 +98,27 @@ impl ListParams {
             limit: limit(self.limit)?,
         })
     }
+}
+
+/// A query has only text; the same filters as JSON may have a number.
+fn number_or_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    struct Input;
+    impl Visitor<'_> for Input {
+        type Value = Option<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number")
+        }
+
+        fn visit_u64<E>(self, number: u64) -> Result<Option<String>, E> {
+            Ok(Some(number.to_string()))
+        }
+
+        fn visit_str<E>(self, text: &str) -> Result<Option<String>, E> {
+            Ok(Some(text.to_owned()))
+        }
+    }
+    deserializer.deserialize_any(Input)
 }
 
 /// A parameter that is empty counts as not given, as forms send it.

@@ -12,14 +12,14 @@ use windlass_proto::rest::{FieldError, Invalid, Problem};
 
 /// Why a request is not carried out.
 #[derive(Debug)]
-pub(super) struct Refused(Box<Problem>);
+pub(crate) struct Refused(Box<Problem>);
 
 /// Marks a response whose body is still to be written.
 #[derive(Debug, Clone)]
 pub(super) struct Unwritten(pub(super) Box<Problem>);
 
 impl Refused {
-    pub(super) fn new(status: StatusCode, code: &str, title: &str) -> Self {
+    pub(crate) fn new(status: StatusCode, code: &str, title: &str) -> Self {
         Self(Box::new(Problem::new(status.as_u16(), code, title)))
     }
 
@@ -32,22 +32,22 @@ impl Refused {
         Self::new(StatusCode::NOT_FOUND, "no_such_route", "There is no such route")
     }
 
-    pub(super) fn internal() -> Self {
+    pub(crate) fn internal() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "The server made a mistake")
     }
 
-    pub(super) fn too_large(limit: usize) -> Self {
+    pub(crate) fn too_large(limit: usize) -> Self {
         let title = "The body is too large";
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", title)
             .detail(format!("at most {limit} bytes are accepted"))
     }
 
-    pub(super) fn detail(mut self, detail: impl Into<String>) -> Self {
+    pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
         self.0.detail = Some(detail.into());
         self
     }
 
-    pub(super) fn into_problem(self) -> Problem {
+    pub(crate) fn into_problem(self) -> Problem {
         *self.0
     }
 }

@@ -8,6 +8,7 @@ use utoipa_axum::routes;
 use windlass_proto::rest::{LedgerBody, Rates, Seconds, StatsBody};
 
 use super::answer::{self, Answer};
+use super::problem::Refused;
 use super::{Shared, now_ms};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
@@ -18,9 +19,13 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 #[utoipa::path(get, path = "/api/v1/stats", tag = "system",
     responses((status = 200, description = "The numbers", body = StatsBody)))]
 async fn stats(State(state): Shared) -> Answer {
+    answer::ok(&look(&state).await?)
+}
+
+pub(crate) async fn look(state: &super::State) -> Result<StatsBody, Refused> {
     let stats = state.broker.stats().await?;
     let ledger = stats.ledger;
-    answer::ok(&StatsBody {
+    Ok(StatsBody {
         tasks: stats.by_state.into(),
         pending_by_priority: stats.pending_by_class.into(),
         ledger: LedgerBody {

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use bytes::Bytes;
 use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_broker::Error;
 use windlass_proto::rest::{
-    AttemptsBody, ExplanationBody, Problem, ReasonBody, SubmitBody, TaskBody, TaskPage, Time, decode,
+    AttemptsBody, ExplanationBody, Problem, ReasonBody, Submission, SubmitBody, TaskBody, TaskPage, Time,
+    decode,
 };
 use windlass_store::Page;
 
@@ -49,8 +51,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
     )
 )]
 async fn submit(State(state): Shared, key: Option<Key>, JsonBytes(bytes): JsonBytes) -> Answer {
-    let body: SubmitBody<'_> = decode(&bytes)?;
-    let submission = body.check(&bytes, now_ms(), state.settings.payload_bytes_max)?;
+    let submission = read_submit(&state, &bytes)?;
     let by_key = key.is_some() && submission.id.is_none();
     let submit = identity::submit(submission, key.as_ref(), None, state.broker.settings().retention_ms);
     match state.broker.submit(submit).await {
@@ -58,6 +59,11 @@ async fn submit(State(state): Shared, key: Option<Key>, JsonBytes(bytes): JsonBy
         Ok(submitted) => answer::task(StatusCode::CREATED, submitted.task),
         Err(error) => Err(refused(error, by_key)),
     }
+}
+
+pub(crate) fn read_submit(state: &super::State, bytes: &Bytes) -> Result<Submission, Refused> {
+    let body: SubmitBody<'_> = decode(bytes)?;
+    Ok(body.check(bytes, now_ms(), state.settings.payload_bytes_max)?)
 }
 
 /// A taken id is the client's mistake in other words when the id came from a key.
@@ -80,6 +86,12 @@ async fn list(State(state): Shared, Params(params): Params<ListParams>) -> Answe
 }
 
 pub(super) fn write_page(page: Page) -> Answer {
+    let (page, room) = read_page(page);
+    answer::json(StatusCode::OK, &page, room)
+}
+
+/// The page as clients see it, and about how long it is as text.
+pub(crate) fn read_page(page: Page) -> (TaskPage, usize) {
     let mut next = page.next;
     let mut items = Vec::with_capacity(page.tasks.len());
     let mut bytes = 0;
@@ -95,7 +107,7 @@ pub(super) fn write_page(page: Page) -> Answer {
         items.push(TaskBody::from(task));
     }
     let room = 256 + bytes + items.len() * 640;
-    answer::json(StatusCode::OK, &TaskPage { items, next_cursor: next.map(cursor::write) }, room)
+    (TaskPage { items, next_cursor: next.map(cursor::write) }, room)
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

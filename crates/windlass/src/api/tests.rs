@@ -16,7 +16,7 @@ fn app() -> Router {
     let clock = SystemClock::shared();
     let store = MemoryStore::new(clock.clone());
     let broker = Broker::start(store, clock, windlass_broker::Settings::default());
-    router(State::new(broker, Settings::default()))
+    router(std::sync::Arc::new(State::new(broker, Settings::default())))
 }
 
 async fn send(app: &Router, request: Request<Body>) -> (Response<()>, Value) {

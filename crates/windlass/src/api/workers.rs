@@ -14,6 +14,7 @@ use super::Shared;
 use super::answer::{self, Answer};
 use super::body::JsonBytes;
 use super::params::PathName;
+use super::problem::Refused;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
     OpenApiRouter::new()
@@ -59,11 +60,15 @@ async fn resume(State(state): Shared, PathName(id): PathName) -> Answer {
     responses((status = 200, description = "What became of the leases", body = PulseBody)))]
 async fn heartbeat(State(state): Shared, PathName(id): PathName, JsonBytes(bytes): JsonBytes) -> Answer {
     let body: BeatBody = decode(&bytes)?;
+    answer::ok(&beat(&state, id, body).await?)
+}
+
+pub(crate) async fn beat(state: &super::State, id: Name, body: BeatBody) -> Result<PulseBody, Refused> {
     let (beat, mut forged) = check(id, body)?;
     let pulse = state.broker.heartbeat(beat).await?;
     let mut lost = pulse.lost;
     lost.append(&mut forged);
-    answer::ok(&PulseBody { extended: pulse.extended, lost, cancel: pulse.cancel, paused: pulse.paused })
+    Ok(PulseBody { extended: pulse.extended, lost, cancel: pulse.cancel, paused: pulse.paused })
 }
 
 /// The beat, and the tasks whose lease cannot be read: no claim ever gave it out, so they are lost.

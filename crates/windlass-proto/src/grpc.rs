@@ -1,4 +1,20 @@
-//! The gRPC interface: what `proto/windlass/v1` describes, as generated code.
+//! The gRPC interface: what `proto/windlass/v1` describes as generated code, and its translation to the domain.
+//!
+//! A message passes the same gates as a REST body: `check` turns it into the values that the REST body would have become, by
+//! the same functions, so that one request is judged in one way whichever door it comes through.
+
+mod claim;
+mod content;
+mod names;
+mod outcome;
+mod refusal;
+mod submit;
+mod task;
+mod time;
+
+pub use outcome::{Report, Reported};
+pub use refusal::Refusal;
+pub use time::timestamp;
 
 pub mod v1 {
     #![expect(clippy::allow_attributes_without_reason, reason = "generated code")]

@@ -13,7 +13,7 @@ mod problem;
 mod queues;
 mod retry;
 mod stats;
-mod submit;
+pub(crate) mod submit;
 mod task;
 mod text;
 mod time;
@@ -22,6 +22,8 @@ mod workers;
 pub use claim::{ClaimBody, ClaimQueues, Claimed, Claiming};
 pub use decode::{decode, decode_item};
 pub use invalid::{Fault, Invalid};
+#[cfg(feature = "grpc")]
+pub(crate) use json::keep;
 pub use json::{Base64, Json};
 pub use outcome::{
     CompleteBody, ExtendBody, Extended, FailBody, Failing, OutcomeBody, ProgressBody, ReleaseBody,

@@ -72,7 +72,7 @@ impl Content<'_> {
     pub(super) fn check(self, source: &Bytes, bytes_max: usize) -> Result<Option<Payload>, Invalid> {
         let (payload, field) = match (self.json, self.base64) {
             (None, None) => return Ok(None),
-            (Some(raw), None) => (Payload::Json(keep(source, raw.get())), self.field),
+            (Some(raw), None) => (Payload::Json(keep(source, raw.get().as_bytes())), self.field),
             (None, Some(bytes)) => (Payload::Binary(bytes.0), self.base64_field),
             (Some(_), Some(_)) => {
                 let message = format!("is given besides {}", self.field);
@@ -88,13 +88,13 @@ impl Content<'_> {
 }
 
 /// Small text is copied, so that it does not hold on to the connection's whole read buffer; large text shares the body.
-fn keep(source: &Bytes, text: &str) -> Bytes {
+pub(crate) fn keep(source: &Bytes, text: &[u8]) -> Bytes {
     const SHARED_BYTES_MIN: usize = 64 * 1024;
     let start = (text.as_ptr() as usize).wrapping_sub(source.as_ptr() as usize);
     let inside = start.checked_add(text.len()).is_some_and(|end| end <= source.len());
     if text.len() >= SHARED_BYTES_MIN && inside {
         source.slice(start..start + text.len())
     } else {
-        Bytes::copy_from_slice(text.as_bytes())
+        Bytes::copy_from_slice(text)
     }
 }

@@ -42,7 +42,7 @@ pub struct ProgressBody {
 }
 
 impl ProgressBody {
-    fn check(self) -> Result<Progress, Invalid> {
+    pub(crate) fn check(self) -> Result<Progress, Invalid> {
         if !(0.0..=1.0).contains(&self.fraction) {
             return Err(Invalid::out_of_range("progress.fraction", "must be between 0 and 1"));
         }

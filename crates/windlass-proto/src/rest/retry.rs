@@ -29,7 +29,7 @@ pub struct RetryBody {
 }
 
 impl RetryBody {
-    pub(super) fn check(self) -> Result<Policy, Invalid> {
+    pub(crate) fn check(self) -> Result<Policy, Invalid> {
         let base = Policy::default();
         let kind = match self.policy {
             Some(word) => Kind::parse(&word).ok_or_else(|| {

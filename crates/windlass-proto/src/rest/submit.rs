@@ -189,11 +189,11 @@ impl<'a> SubmitBody<'a> {
     }
 }
 
-fn default_queue() -> Name {
+pub(crate) fn default_queue() -> Name {
     Name::new("default").expect("the default queue has a valid name")
 }
 
-fn start(at: Option<Time>, delay: Option<Seconds>, now: u64) -> Result<Start, Invalid> {
+pub(crate) fn start(at: Option<Time>, delay: Option<Seconds>, now: u64) -> Result<Start, Invalid> {
     match (at, delay) {
         (None, None) => Ok(Start::Now),
         (Some(at), None) => Ok(Start::At(at.check("scheduled_at", now)?)),
@@ -205,7 +205,12 @@ fn start(at: Option<Time>, delay: Option<Seconds>, now: u64) -> Result<Start, In
     }
 }
 
-fn count(field: &'static str, given: Option<u64>, default: u32, least: u32) -> Result<u32, Invalid> {
+pub(crate) fn count(
+    field: &'static str,
+    given: Option<u64>,
+    default: u32,
+    least: u32,
+) -> Result<u32, Invalid> {
     let Some(given) = given else { return Ok(default) };
     match u32::try_from(given) {
         Ok(number) if (least..=RETRIES_MAX).contains(&number) => Ok(number),
@@ -213,7 +218,7 @@ fn count(field: &'static str, given: Option<u64>, default: u32, least: u32) -> R
     }
 }
 
-fn span(
+pub(crate) fn span(
     field: &'static str,
     given: Option<Seconds>,
     default: u64,
@@ -222,7 +227,7 @@ fn span(
     given.map_or(Ok(default), |span| span.check(field, range_ms))
 }
 
-fn checked_metadata(metadata: Metadata) -> Result<Vec<(String, String)>, Invalid> {
+pub(crate) fn checked_metadata(metadata: Metadata) -> Result<Vec<(String, String)>, Invalid> {
     let entries = metadata.0;
     if entries.len() > METADATA_ENTRIES_MAX {
         let message = format!("has {} entries, {METADATA_ENTRIES_MAX} are allowed", entries.len());
@@ -246,7 +251,7 @@ pub enum PriorityInput {
 }
 
 impl PriorityInput {
-    fn check(self) -> Result<Priority, Invalid> {
+    pub(crate) fn check(self) -> Result<Priority, Invalid> {
         match self {
             PriorityInput::Number(number) => u8::try_from(number)
                 .map(Priority)

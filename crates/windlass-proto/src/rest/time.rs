@@ -22,6 +22,11 @@ impl Time {
         Self(i64::try_from(ms).unwrap_or(i64::MAX))
     }
 
+    #[cfg(feature = "grpc")]
+    pub(crate) fn from_signed_ms(ms: i64) -> Self {
+        Self(ms)
+    }
+
     /// Since 1970; 0 for anything earlier.
     pub fn as_ms(self) -> u64 {
         u64::try_from(self.0).unwrap_or(0)

@@ -9,6 +9,7 @@ pub mod ids;
 pub mod limits;
 pub mod priority;
 pub mod retry;
+pub mod schedule;
 pub mod state;
 pub mod task;
 pub mod time;

@@ -63,3 +63,26 @@ pub const WORKERS_MAX: usize = 100_000;
 pub const LOOP_STEP_MAX: usize = 1000;
 /// How often a decision is made again when the task changed meanwhile.
 pub const CONFLICT_TRIES_MAX: usize = 16;
+/// Schedules of a store: all of them are kept in memory, the bytes of one are bounded below.
+pub const SCHEDULES_MAX: usize = 10_000;
+/// The id of a schedule: with a slot behind it, it is the id of a task.
+pub const SCHEDULE_ID_BYTES_MAX: usize = 80;
+/// A cron pattern; the longest sensible one names every minute.
+pub const SCHEDULE_CRON_BYTES_MAX: usize = 256;
+/// The payload of a schedule's tasks, because it is kept in memory. Larger data belongs where the task can fetch it.
+pub const SCHEDULE_PAYLOAD_BYTES_MAX: usize = 16 * 1024;
+/// The shortest `@every`.
+pub const SCHEDULE_EVERY_MS_MIN: u64 = 1000;
+/// Fires that a schedule remembers.
+pub const SCHEDULE_FIRES_KEPT_MAX: usize = 100;
+/// Slots fired by one commit; a longer catch-up takes several.
+pub const SCHEDULE_FIRES_STEP_MAX: usize = 100;
+/// Under catch-up `skip` a slot still fires when it is at most this late: a restart takes seconds.
+pub const SCHEDULE_LATE_MS_MAX: u64 = 60_000;
+/// How far back missed slots are caught up with unless the schedule says otherwise.
+pub const SCHEDULE_WINDOW_MS_DEFAULT: u64 = 86_400_000;
+pub const SCHEDULE_JITTER_MS_MAX: u64 = 86_400_000;
+/// The newest fires that are looked at to tell whether one is still live; more than one only after runs by hand.
+pub const SCHEDULE_OVERLAP_LOOK: usize = 8;
+/// Slots of one preview.
+pub const SCHEDULE_PREVIEW_MAX: usize = 100;

@@ -13,7 +13,8 @@ mod problem;
 mod queues;
 mod retry;
 mod stats;
-pub(crate) mod submit;
+pub(crate) mod submission;
+mod submit;
 mod task;
 mod text;
 mod time;
@@ -33,9 +34,8 @@ pub use problem::{FieldError, Problem};
 pub use queues::{Affected, DeadSelection, QueueBody, QueuesBody, Rates, StateCounts};
 pub use retry::RetryBody;
 pub use stats::{ClassCounts, HealthBody, LedgerBody, LoopBody, StatsBody};
-pub use submit::{
-    BatchBody, BatchItem, BatchItemError, BatchResults, PriorityInput, Start, Submission, SubmitBody,
-};
+pub use submission::{Start, Submission};
+pub use submit::{BatchBody, BatchItem, BatchItemError, BatchResults, PriorityInput, SubmitBody};
 pub use task::{AttemptBody, AttemptsBody, ExplanationBody, Metadata, ReasonBody, TaskBody, TaskPage};
 pub use time::{Seconds, Time};
 pub use workers::{BeatBody, LeaseRef, PulseBody, WorkerBody, WorkersBody};

@@ -10,7 +10,7 @@ use super::content::Content;
 use super::names::{given, parsed};
 use super::time::time;
 use super::v1::{NewTask, RetryPolicy};
-use crate::rest::submit as submission;
+use crate::rest::submission;
 use crate::rest::{Fault, Invalid, Metadata, PriorityInput, RetryBody, Seconds, Submission};
 
 impl NewTask {

@@ -7,8 +7,7 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use windlass_core::limits::{
-    BATCH_TASKS_MAX, CRASHES_DEFAULT, HORIZON_MS, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, RETENTION_MS_MAX,
-    RETRIES_DEFAULT, RETRIES_MAX, TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MAX,
+    BATCH_TASKS_MAX, CRASHES_DEFAULT, RETENTION_MS_MAX, RETRIES_DEFAULT, TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MAX,
 };
 use windlass_core::{Class, Name, Payload, Priority, StateName, TaskId, retry};
 
@@ -17,6 +16,7 @@ use super::invalid::{Fault, Invalid};
 use super::json::{Base64, Content};
 use super::problem::Problem;
 use super::retry::RetryBody;
+use super::submission::{Submission, checked_metadata, count, default_queue, span, start};
 use super::task::Metadata;
 use super::text;
 use super::time::{Seconds, Time};
@@ -83,32 +83,6 @@ pub struct SubmitBody<'a> {
     #[serde(default, borrow, skip_serializing)]
     #[cfg_attr(feature = "openapi", schema(ignore))]
     key: Option<&'a RawValue>,
-}
-
-/// A submit that passed every check that needs no broker.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Submission {
-    pub id: Option<TaskId>,
-    pub queue: Name,
-    pub kind: Name,
-    pub payload: Payload,
-    pub priority: Priority,
-    pub start: Start,
-    pub expires_at: Option<u64>,
-    pub retry: retry::Policy,
-    pub max_retries: u32,
-    pub max_crashes: u32,
-    pub timeout_ms: u64,
-    /// `None` for the broker's own default.
-    pub retention_ms: Option<u64>,
-    pub metadata: Vec<(String, String)>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
-    Now,
-    At(u64),
-    AfterMs(u64),
 }
 
 impl<'a> SubmitBody<'a> {
@@ -187,58 +161,6 @@ impl<'a> SubmitBody<'a> {
             None => Ok(()),
         }
     }
-}
-
-pub(crate) fn default_queue() -> Name {
-    Name::new("default").expect("the default queue has a valid name")
-}
-
-pub(crate) fn start(at: Option<Time>, delay: Option<Seconds>, now: u64) -> Result<Start, Invalid> {
-    match (at, delay) {
-        (None, None) => Ok(Start::Now),
-        (Some(at), None) => Ok(Start::At(at.check("scheduled_at", now)?)),
-        (None, Some(delay)) => match delay.check("delay_seconds", 0..=HORIZON_MS)? {
-            0 => Ok(Start::Now),
-            ms => Ok(Start::AfterMs(ms)),
-        },
-        (Some(_), Some(_)) => Err(Invalid::malformed("delay_seconds", "is given besides scheduled_at")),
-    }
-}
-
-pub(crate) fn count(
-    field: &'static str,
-    given: Option<u64>,
-    default: u32,
-    least: u32,
-) -> Result<u32, Invalid> {
-    let Some(given) = given else { return Ok(default) };
-    match u32::try_from(given) {
-        Ok(number) if (least..=RETRIES_MAX).contains(&number) => Ok(number),
-        _ => Err(Invalid::out_of_range(field, format!("must be between {least} and {RETRIES_MAX}"))),
-    }
-}
-
-pub(crate) fn span(
-    field: &'static str,
-    given: Option<Seconds>,
-    default: u64,
-    range_ms: std::ops::RangeInclusive<u64>,
-) -> Result<u64, Invalid> {
-    given.map_or(Ok(default), |span| span.check(field, range_ms))
-}
-
-pub(crate) fn checked_metadata(metadata: Metadata) -> Result<Vec<(String, String)>, Invalid> {
-    let entries = metadata.0;
-    if entries.len() > METADATA_ENTRIES_MAX {
-        let message = format!("has {} entries, {METADATA_ENTRIES_MAX} are allowed", entries.len());
-        return Err(Invalid::out_of_range("metadata", message));
-    }
-    let bytes: usize = entries.iter().map(|(key, value)| key.len() + value.len()).sum();
-    if bytes > METADATA_BYTES_MAX {
-        let message = format!("has {bytes} bytes, {METADATA_BYTES_MAX} are allowed");
-        return Err(Invalid::out_of_range("metadata", message));
-    }
-    Ok(entries)
 }
 
 /// A number or the name of a class, not yet checked.
@@ -359,6 +281,7 @@ pub struct BatchItemError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rest::Start;
     use crate::rest::decode;
 
     const NOW: u64 = 1_800_000_000_000;

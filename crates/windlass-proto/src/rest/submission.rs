@@ -1,0 +1,86 @@
+//! A submit as the broker gets it, and the checks that every door shares.
+
+use windlass_core::limits::{HORIZON_MS, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, RETRIES_MAX};
+use windlass_core::{Name, Payload, Priority, TaskId, retry};
+
+use super::invalid::Invalid;
+use super::task::Metadata;
+use super::time::{Seconds, Time};
+
+/// A submit that passed every check that needs no broker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submission {
+    pub id: Option<TaskId>,
+    pub queue: Name,
+    pub kind: Name,
+    pub payload: Payload,
+    pub priority: Priority,
+    pub start: Start,
+    pub expires_at: Option<u64>,
+    pub retry: retry::Policy,
+    pub max_retries: u32,
+    pub max_crashes: u32,
+    pub timeout_ms: u64,
+    /// `None` for the broker's own default.
+    pub retention_ms: Option<u64>,
+    pub metadata: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    Now,
+    At(u64),
+    AfterMs(u64),
+}
+
+pub(crate) fn default_queue() -> Name {
+    Name::new("default").expect("the default queue has a valid name")
+}
+
+pub(crate) fn start(at: Option<Time>, delay: Option<Seconds>, now: u64) -> Result<Start, Invalid> {
+    match (at, delay) {
+        (None, None) => Ok(Start::Now),
+        (Some(at), None) => Ok(Start::At(at.check("scheduled_at", now)?)),
+        (None, Some(delay)) => match delay.check("delay_seconds", 0..=HORIZON_MS)? {
+            0 => Ok(Start::Now),
+            ms => Ok(Start::AfterMs(ms)),
+        },
+        (Some(_), Some(_)) => Err(Invalid::malformed("delay_seconds", "is given besides scheduled_at")),
+    }
+}
+
+pub(crate) fn count(
+    field: &'static str,
+    given: Option<u64>,
+    default: u32,
+    least: u32,
+) -> Result<u32, Invalid> {
+    let Some(given) = given else { return Ok(default) };
+    match u32::try_from(given) {
+        Ok(number) if (least..=RETRIES_MAX).contains(&number) => Ok(number),
+        _ => Err(Invalid::out_of_range(field, format!("must be between {least} and {RETRIES_MAX}"))),
+    }
+}
+
+pub(crate) fn span(
+    field: &'static str,
+    given: Option<Seconds>,
+    default: u64,
+    range_ms: std::ops::RangeInclusive<u64>,
+) -> Result<u64, Invalid> {
+    given.map_or(Ok(default), |span| span.check(field, range_ms))
+}
+
+pub(crate) fn checked_metadata(metadata: Metadata) -> Result<Vec<(String, String)>, Invalid> {
+    let entries = metadata.0;
+    if entries.len() > METADATA_ENTRIES_MAX {
+        let message = format!("has {} entries, {METADATA_ENTRIES_MAX} are allowed", entries.len());
+        return Err(Invalid::out_of_range("metadata", message));
+    }
+    let bytes: usize = entries.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if bytes > METADATA_BYTES_MAX {
+        let message = format!("has {bytes} bytes, {METADATA_BYTES_MAX} are allowed");
+        return Err(Invalid::out_of_range("metadata", message));
+    }
+    Ok(entries)
+}

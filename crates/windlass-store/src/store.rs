@@ -317,7 +317,7 @@ pub enum Error {
     Failed(String),
     #[error("the data directory is in use by another process: {0}")]
     Locked(String),
-    #[error("the data was written by a newer version (format {found}, this one reads up to {known})")]
+    #[error("the data was written by another version (format {found}, this one reads format {known})")]
     Version { found: u32, known: u32 },
     #[error("the data is damaged: {0}")]
     Damaged(String),

@@ -60,6 +60,15 @@ pub(super) enum Output {
     Paused,
 }
 
+/// A task as the tables have it.
+#[derive(Debug)]
+struct Loaded {
+    record: Record,
+    lane: u32,
+    /// `None` if it is so large that it stands apart.
+    body: Option<Bytes>,
+}
+
 /// Everything that a checkpoint writes.
 #[derive(Debug)]
 pub(super) struct Frame {
@@ -167,9 +176,11 @@ impl Machine {
         let seen = match self.dirty.get(transition.seq) {
             Some(slot) => (!slot.gone && slot.record.id == transition.id).then_some(slot.record.revision),
             None => {
-                let stored =
-                    self.load_record(transition.seq)?.filter(|(record, _)| record.id == transition.id);
-                stored.map(|(record, _)| record.revision)
+                let stored = self.stored(transition.seq)?;
+                stored
+                    .map(|stored| stored.record)
+                    .filter(|record| record.id == transition.id)
+                    .map(|it| it.revision)
             }
         };
         let Some(revision) = seen else {
@@ -248,10 +259,10 @@ impl Machine {
                 Some(slot) if slot.gone => return Ok(None),
                 Some(slot) => slot,
                 None => {
-                    let Some((record, lane)) = self.load_record(seq)? else { return Ok(None) };
+                    let Some(Loaded { record, lane, body }) = self.stored(seq)? else { return Ok(None) };
                     let base = Some(Keys::of(&record));
                     let queue = self.names.queue_of_lane(lane);
-                    Slot { record, lane, queue, body: None, base, gone: false }
+                    Slot { record, lane, queue, body, base, gone: false }
                 }
             };
             // From here on the table's entries for this task do not count, so memory must have them.
@@ -266,8 +277,8 @@ impl Machine {
         Ok(self.dirty.active_mut(seq).filter(|slot| !slot.gone))
     }
 
-    fn load_record(&self, seq: u64) -> Result<Option<(Record, u32)>, Error> {
-        let Some(bytes) = self.snapshot.task(seq)? else { return Ok(None) };
+    fn stored(&self, seq: u64) -> Result<Option<Loaded>, Error> {
+        let Some((bytes, body)) = self.snapshot.task(seq)? else { return Ok(None) };
         let mut found = 0;
         let names = |lane| {
             found = lane;
@@ -275,7 +286,7 @@ impl Machine {
         };
         let record =
             codec::decode_record(seq, bytes, names).map_err(|error| Error::Damaged(error.to_string()))?;
-        Ok(Some((record, found)))
+        Ok(Some(Loaded { record, lane: found, body }))
     }
 
     /// Lanes that got ready tasks since the last call and still have some, with how many they got.

@@ -26,8 +26,8 @@ use crate::log::{self, Log, Reclaimer, SyncMode};
 use crate::store::{Durability, Error, Signals};
 use crate::waiting::Waiting;
 
-/// The version of everything in the directory.
-const FORMAT: u32 = 1;
+/// The version of everything in the directory. 2: neighbouring tasks share a row of the index.
+const FORMAT: u32 = 2;
 const FORMAT_WORD: &str = "windlass-data";
 
 /// The saver's niceness: below the hot path, above what is idle.
@@ -262,15 +262,15 @@ fn lock(dir: &Path) -> Result<File, Error> {
     }
 }
 
-/// A directory of a newer version is left untouched.
+/// A directory of another version is left untouched.
 fn check_format(dir: &Path) -> Result<(), Error> {
     let path = dir.join("FORMAT");
     match fs::read_to_string(&path) {
         Ok(text) => {
             let version = text.trim().strip_prefix(FORMAT_WORD).and_then(|rest| rest.trim().parse().ok());
             match version {
-                Some(found) if found > FORMAT => Err(Error::Version { found, known: FORMAT }),
-                Some(_) => Ok(()),
+                Some(FORMAT) => Ok(()),
+                Some(found) => Err(Error::Version { found, known: FORMAT }),
                 None => Err(Error::Damaged(format!("{} is not a format file", path.display()))),
             }
         }

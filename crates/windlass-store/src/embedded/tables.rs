@@ -1,7 +1,12 @@
 //! The tables of a checkpoint, in redb.
 //!
-//! Every value that a task is rebuilt from carries a checksum over key and value, because redb verifies its pages only
-//! when it repairs: a flipped bit is found when it is read, and never served.
+//! Rows are made for few large writes: neighbouring tasks share a row (`block`), and so do neighbouring entries of an order
+//! or a list (`set`). Every value that a task is found or rebuilt from carries a checksum over key and value, because redb
+//! verifies its pages only when it repairs: a flipped bit is found when it is read, and never served.
+
+pub(super) mod block;
+pub(super) mod seal;
+pub(super) mod set;
 
 use std::fs::{self, File};
 use std::io;
@@ -11,6 +16,8 @@ use bytes::Bytes;
 use prost::Message;
 use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, TableDefinition, WriteTransaction};
 
+use self::block::{BLOCK_TASKS, entries};
+use self::set::{SPAN, Set};
 use crate::store::{Error, Ledger};
 
 /// `(lane, a, b)`, see `index`.
@@ -18,14 +25,24 @@ pub(super) type OrderKey = (u32, u64, u64);
 /// `(queue, state, seq)`: tasks by state for lists.
 pub(super) type ListingKey = (u32, u8, u64);
 
+/// Blocks of tasks by number.
 pub(super) const TASKS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("tasks");
-pub(super) const BODIES: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("bodies");
+/// Records and bodies that stand apart, by `(seq, part)`.
+pub(super) const LARGE: TableDefinition<'static, (u64, u8), &[u8]> = TableDefinition::new("large");
 pub(super) const IDS: TableDefinition<'static, &str, u64> = TableDefinition::new("ids");
-pub(super) const ORDER: TableDefinition<'static, OrderKey, u64> = TableDefinition::new("order");
-pub(super) const LISTING: TableDefinition<'static, ListingKey, ()> = TableDefinition::new("listing");
+/// Sets of places `(lane, a, b / SPAN)` for the tasks whose `b` is their number…
+pub(super) const ORDER: TableDefinition<'static, OrderKey, &[u8]> = TableDefinition::new("order");
+/// …and the others one by one.
+pub(super) const MOVED: TableDefinition<'static, OrderKey, u64> = TableDefinition::new("moved");
+/// Sets of tasks `(queue, state, seq / SPAN)`.
+pub(super) const LISTING: TableDefinition<'static, ListingKey, &[u8]> = TableDefinition::new("listing");
 pub(super) const QUEUES: TableDefinition<'static, u32, &[u8]> = TableDefinition::new("queues");
 pub(super) const LANES: TableDefinition<'static, u32, &[u8]> = TableDefinition::new("lanes");
 pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
+
+/// The parts of a task that may stand apart.
+pub(super) const RECORD_PART: u8 = 0;
+pub(super) const BODY_PART: u8 = 1;
 
 /// Opens or makes the index file. `cache_bytes` bounds what redb keeps in memory; a file of up to `verify_bytes` is
 /// verified whole.
@@ -40,11 +57,11 @@ pub(super) fn open(path: &Path, cache_bytes: usize, verify_bytes: u64) -> Result
     }
     // A reader must find every table, also in a file that was just made.
     let write = begin_write(&database)?;
-    for table in [TASKS, BODIES] {
-        write.open_table(table).map_err(failed("make a table"))?;
-    }
+    write.open_table(TASKS).map_err(failed("make a table"))?;
+    write.open_table(LARGE).map_err(failed("make a table"))?;
     write.open_table(IDS).map_err(failed("make a table"))?;
     write.open_table(ORDER).map_err(failed("make a table"))?;
+    write.open_table(MOVED).map_err(failed("make a table"))?;
     write.open_table(LISTING).map_err(failed("make a table"))?;
     for table in [QUEUES, LANES] {
         write.open_table(table).map_err(failed("make a table"))?;
@@ -87,10 +104,11 @@ pub(super) fn begin_write(database: &Database) -> Result<WriteTransaction, Error
 /// The tables as of one checkpoint.
 pub(super) struct Snapshot {
     tasks: ReadOnlyTable<u64, &'static [u8]>,
-    bodies: ReadOnlyTable<u64, &'static [u8]>,
+    large: ReadOnlyTable<(u64, u8), &'static [u8]>,
     ids: ReadOnlyTable<&'static str, u64>,
-    order: ReadOnlyTable<OrderKey, u64>,
-    listing: ReadOnlyTable<ListingKey, ()>,
+    order: ReadOnlyTable<OrderKey, &'static [u8]>,
+    moved: ReadOnlyTable<OrderKey, u64>,
+    listing: ReadOnlyTable<ListingKey, &'static [u8]>,
     read: ReadTransaction,
 }
 
@@ -107,22 +125,40 @@ impl Snapshot {
         let read = database.begin_read().map_err(failed("read the index"))?;
         Ok(Snapshot {
             tasks: read.open_table(TASKS).map_err(failed("open a table"))?,
-            bodies: read.open_table(BODIES).map_err(failed("open a table"))?,
+            large: read.open_table(LARGE).map_err(failed("open a table"))?,
             ids: read.open_table(IDS).map_err(failed("open a table"))?,
             order: read.open_table(ORDER).map_err(failed("open a table"))?,
+            moved: read.open_table(MOVED).map_err(failed("open a table"))?,
             listing: read.open_table(LISTING).map_err(failed("open a table"))?,
             read,
         })
     }
 
-    pub(super) fn task(&self, seq: u64) -> Result<Option<Bytes>, Error> {
-        let value = self.tasks.get(seq).map_err(failed("read a task"))?;
-        value.map(|value| open_value(seq, value.value())).transpose()
+    /// The record of a task, and its body unless that stands apart.
+    pub(super) fn task(&self, seq: u64) -> Result<Option<(Bytes, Option<Bytes>)>, Error> {
+        let block = seq / BLOCK_TASKS;
+        let Some(value) = self.tasks.get(block).map_err(failed("read a task"))? else { return Ok(None) };
+        let found = entries(block, seal::open(block, value.value())?)?;
+        let Some(entry) = found.into_iter().find(|entry| entry.seq == seq) else { return Ok(None) };
+        let record = match entry.record {
+            Some(record) => Bytes::copy_from_slice(record),
+            None => self.apart(seq, RECORD_PART)?,
+        };
+        Ok(Some((record, entry.body.map(Bytes::copy_from_slice))))
     }
 
     pub(super) fn body(&self, seq: u64) -> Result<Option<Bytes>, Error> {
-        let value = self.bodies.get(seq).map_err(failed("read a body"))?;
-        value.map(|value| open_value(seq, value.value())).transpose()
+        match self.task(seq)? {
+            Some((_, Some(body))) => Ok(Some(body)),
+            Some((_, None)) => self.apart(seq, BODY_PART).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn apart(&self, seq: u64, part: u8) -> Result<Bytes, Error> {
+        let value = self.large.get((seq, part)).map_err(failed("read a task"))?;
+        let value = value.ok_or_else(|| Error::Damaged(format!("a part of task {seq} is missing")))?;
+        Ok(Bytes::copy_from_slice(seal::open((seq, part), value.value())?))
     }
 
     pub(super) fn seq_of(&self, id: &str) -> Result<Option<u64>, Error> {
@@ -133,19 +169,50 @@ impl Snapshot {
         &self,
         keys: std::ops::RangeInclusive<OrderKey>,
     ) -> Result<Entries<'_, (OrderKey, u64)>, Error> {
-        let range = self.order.range(keys).map_err(failed("read an order"))?;
-        Ok(Box::new(range.map(|entry| {
-            let (key, seq) = entry.map_err(failed("read an order"))?;
-            Ok((key.value(), seq.value()))
+        let row = |(lane, a, b): OrderKey| (lane, a, b / SPAN);
+        let rows =
+            self.order.range(row(*keys.start())..=row(*keys.end())).map_err(failed("read an order"))?;
+        let within = keys.clone();
+        let mut in_place = rows
+            .flat_map(|entry| {
+                let row = entry.map_err(failed("read an order")).and_then(|(key, value)| {
+                    let (lane, a, span) = key.value();
+                    let set = Set::decode(seal::open(key.value(), value.value())?)?;
+                    Ok(set.numbers(span * SPAN).into_iter().map(|b| Ok(((lane, a, b), b))).collect())
+                });
+                row.unwrap_or_else(|error| vec![Err(error)])
+            })
+            .filter(move |entry| entry.as_ref().map_or(true, |(key, _)| within.contains(key)))
+            .peekable();
+        let moved = self.moved.range(keys).map_err(failed("read an order"))?;
+        let mut moved = moved
+            .map(|entry| {
+                let (key, seq) = entry.map_err(failed("read an order"))?;
+                Ok((key.value(), seq.value()))
+            })
+            .peekable();
+        Ok(Box::new(std::iter::from_fn(move || match (in_place.peek(), moved.peek()) {
+            (Some(Ok((a, _))), Some(Ok((b, _)))) if b < a => moved.next(),
+            (None, _) | (Some(Ok(_)), Some(Err(_))) => moved.next(),
+            _ => in_place.next(),
         })))
     }
 
-    /// All tasks below `before`, newest first.
+    /// The records of all tasks below `before`, newest first.
     pub(super) fn tasks_below(&self, before: u64) -> Result<Entries<'_, (u64, Bytes)>, Error> {
-        let range = self.tasks.range(..before).map_err(failed("list tasks"))?;
-        Ok(Box::new(range.rev().map(|entry| {
-            let (seq, value) = entry.map_err(failed("list tasks"))?;
-            Ok((seq.value(), open_value(seq.value(), value.value())?))
+        let range = self.tasks.range(..=before / BLOCK_TASKS).map_err(failed("list tasks"))?;
+        let read = move |block: u64, value: &[u8]| -> Result<Vec<Result<(u64, Bytes), Error>>, Error> {
+            let found = entries(block, seal::open(block, value)?)?.into_iter().rev();
+            let record = |entry: block::Entry<'_>| match entry.record {
+                Some(record) => Ok((entry.seq, Bytes::copy_from_slice(record))),
+                None => Ok((entry.seq, self.apart(entry.seq, RECORD_PART)?)),
+            };
+            Ok(found.filter(|entry| entry.seq < before).map(record).collect())
+        };
+        Ok(Box::new(range.rev().flat_map(move |entry| {
+            let block = entry.map_err(failed("list tasks"));
+            let records = block.and_then(|(number, value)| read(number.value(), value.value()));
+            records.unwrap_or_else(|error| vec![Err(error)])
         })))
     }
 
@@ -156,16 +223,21 @@ impl Snapshot {
         state: u8,
         before: u64,
     ) -> Result<Entries<'_, u64>, Error> {
-        let range =
-            self.listing.range((queue, state, 0)..(queue, state, before)).map_err(failed("list tasks"))?;
-        Ok(Box::new(range.rev().map(|entry| Ok(entry.map_err(failed("list tasks"))?.0.value().2))))
+        let rows = (queue, state, 0)..=(queue, state, before / SPAN);
+        let range = self.listing.range(rows).map_err(failed("list tasks"))?;
+        Ok(Box::new(
+            range
+                .rev()
+                .flat_map(listed(true))
+                .filter(move |entry| entry.as_ref().map_or(true, |seq| *seq < before)),
+        ))
     }
 
     /// The same, oldest first.
     pub(super) fn listing(&self, queue: u32, state: u8) -> Result<Entries<'_, u64>, Error> {
-        let range =
-            self.listing.range((queue, state, 0)..=(queue, state, u64::MAX)).map_err(failed("list tasks"))?;
-        Ok(Box::new(range.map(|entry| Ok(entry.map_err(failed("list tasks"))?.0.value().2))))
+        let rows = (queue, state, 0)..=(queue, state, u64::MAX);
+        let range = self.listing.range(rows).map_err(failed("list tasks"))?;
+        Ok(Box::new(range.flat_map(listed(false))))
     }
 
     /// What memory is rebuilt from at the start.
@@ -174,7 +246,7 @@ impl Snapshot {
         let queues = self.read.open_table(QUEUES).map_err(failed("open a table"))?;
         let lanes = self.read.open_table(LANES).map_err(failed("open a table"))?;
         let state = match meta.get("state").map_err(failed("read the state"))? {
-            Some(value) => decode(open_value(0, value.value())?)?,
+            Some(value) => decode(Bytes::copy_from_slice(seal::open(0, value.value())?))?,
             None => MetaMessage::first(),
         };
         let read_all = |table: &ReadOnlyTable<u32, &'static [u8]>| -> Result<Vec<Bytes>, Error> {
@@ -184,7 +256,7 @@ impl Snapshot {
                 if number.value() as usize != all.len() {
                     return Err(Error::Damaged(format!("name {} is missing", all.len())));
                 }
-                all.push(open_value(u64::from(number.value()), value.value())?);
+                all.push(Bytes::copy_from_slice(seal::open(u64::from(number.value()), value.value())?));
             }
             Ok(all)
         };
@@ -268,31 +340,24 @@ fn decode<M: Message + Default>(bytes: Bytes) -> Result<M, Error> {
     M::decode(bytes).map_err(|error| Error::Damaged(error.to_string()))
 }
 
-const CHECKSUM_BYTES: usize = 4;
+type ListingRow = Result<
+    (redb::AccessGuard<'static, ListingKey>, redb::AccessGuard<'static, &'static [u8]>),
+    redb::StorageError,
+>;
 
-/// A value with its checksum behind it, written into `buffer`.
-pub(super) fn seal<'a>(key: u64, value: &[u8], buffer: &'a mut Vec<u8>) -> &'a [u8] {
-    buffer.clear();
-    buffer.extend_from_slice(value);
-    buffer.extend_from_slice(&checksum(key, value).to_le_bytes());
-    buffer
-}
-
-fn open_value(key: u64, sealed: &[u8]) -> Result<Bytes, Error> {
-    let damaged = || Error::Damaged(format!("the checksum of value {key} in the index is wrong"));
-    let (value, sum) =
-        sealed.split_at_checked(sealed.len().wrapping_sub(CHECKSUM_BYTES)).ok_or_else(damaged)?;
-    if checksum(key, value).to_le_bytes() != sum {
-        return Err(damaged());
+/// The tasks of a row of the listing.
+fn listed(newest_first: bool) -> impl Fn(ListingRow) -> Vec<Result<u64, Error>> {
+    move |entry| {
+        let row = entry.map_err(failed("list tasks")).and_then(|(key, value)| {
+            let set = Set::decode(seal::open(key.value(), value.value())?)?;
+            let mut numbers = set.numbers(key.value().2 * SPAN);
+            if newest_first {
+                numbers.reverse();
+            }
+            Ok(numbers.into_iter().map(Ok).collect())
+        });
+        row.unwrap_or_else(|error| vec![Err(error)])
     }
-    Ok(Bytes::copy_from_slice(value))
-}
-
-fn checksum(key: u64, value: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&key.to_le_bytes());
-    hasher.update(value);
-    hasher.finalize()
 }
 
 pub(super) fn failed<E: std::fmt::Display>(context: &'static str) -> impl Fn(E) -> Error {

@@ -30,7 +30,7 @@ impl Machine {
     pub(super) fn record(&self, seq: u64) -> Result<Option<Record>, Error> {
         match self.dirty.get(seq) {
             Some(slot) => Ok((!slot.gone).then(|| slot.record.clone())),
-            None => Ok(self.load_record(seq)?.map(|(record, _)| record)),
+            None => Ok(self.stored(seq)?.map(|loaded| loaded.record)),
         }
     }
 
@@ -310,7 +310,7 @@ impl Listing {
                 break;
             }
             looked_at += 1;
-            let bytes = self.snapshot.task(next)?.ok_or_else(|| missing(next))?;
+            let (bytes, _) = self.snapshot.task(next)?.ok_or_else(|| missing(next))?;
             if matches(next, bytes)? {
                 stored.seqs.push(next);
             }

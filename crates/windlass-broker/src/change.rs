@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use windlass_core::limits::CONFLICT_TRIES_MAX;
-use windlass_core::{Change, Record, Refusal, Task, TaskId, Transition};
+use windlass_core::{Change, Outcome, Record, Refusal, Task, TaskId, Transition};
 use windlass_store::Committed;
 
 use crate::broker::Broker;
@@ -121,6 +121,11 @@ impl Broker {
         self.inner.events.happened(what, after);
         if what == Happened::Removed || after.state.is_terminal() {
             self.inner.watchers.ended(&after.id);
+        }
+        if let (Happened::Cancelled, Some(token), Some(attempt)) = (what, after.ended, after.history.last())
+            && attempt.outcome == Outcome::Cancelled
+        {
+            self.inner.workers.cancelled(&attempt.worker, &after.id, token);
         }
     }
 

@@ -3,7 +3,7 @@
 use rand::Rng;
 use windlass_core::limits::{BATCH_TASKS_MAX, CONFLICT_TRIES_MAX};
 use windlass_core::transition::{self, Failure};
-use windlass_core::{Change, Name, Payload, Progress, Record, TaskId, Token};
+use windlass_core::{Change, Name, Now, Payload, Progress, Record, TaskId, Token};
 use windlass_store::{Committed, Extend, Extended};
 
 use crate::broker::Broker;
@@ -195,17 +195,22 @@ impl Broker {
         Ok(extension)
     }
 
+    /// What follows from a sign of life.
+    pub(crate) fn arrived(&self, arrival: Arrival, worker: &Name, now: Now) {
+        if arrival.joined {
+            self.inner.events.worker(EventKind::WorkerJoined, worker, now.wall);
+        }
+        if arrival.look {
+            self.inner.store.signals().leases.notify_one();
+        }
+    }
+
     /// Keeps the worker's registration and all its leases alive. A leaving worker is forgotten at once, and the leases
     /// it still has are given back.
     pub async fn heartbeat(&self, beat: Beat) -> Result<Pulse, Error> {
         let now = self.now();
-        let Arrival { joined, look } = self.inner.workers.beat(&beat, now).ok_or(Error::Busy)?;
-        if joined {
-            self.inner.events.worker(EventKind::WorkerJoined, &beat.worker, now.wall);
-        }
-        if look {
-            self.inner.store.signals().leases.notify_one();
-        }
+        let arrival = self.inner.workers.beat(&beat, now).ok_or(Error::Busy)?;
+        self.arrived(arrival, &beat.worker, now);
         if beat.leaving {
             let lost = beat.leases.into_iter().map(|(id, _)| id).collect();
             return Ok(Pulse { lost, ..Pulse::default() });

@@ -16,6 +16,7 @@ mod loops;
 mod metrics;
 mod query;
 mod rates;
+mod session;
 mod submit;
 #[cfg(test)]
 mod tests;
@@ -31,5 +32,6 @@ pub use explain::{Explanation, Reason};
 pub use finish::{Beat, Extension, Failed, Finish, Pulse, Verdict};
 pub use metrics::{BUCKETS_SECONDS, Histogram, MetricsSnapshot, TypeMetrics};
 pub use query::{Health, LoopHealth, QueueView, Stats};
+pub use session::{Keep, Notice, Notices, Session};
 pub use submit::{Start, Submit, Submitted};
 pub use workers::WorkerView;

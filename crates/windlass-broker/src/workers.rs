@@ -8,13 +8,17 @@
 //! When the last life of a name ends, every lease of the name goes back. When a younger one goes on, those leases go
 //! back that were given out before it was born and that it does not name in its beats.
 //!
+//! A worker may also be connected ([`link`]): then a broken connection ends its life much sooner than missed beats would.
+//!
 //! Workers that only claim (a shell script) are listed while they call, and are never judged: their leases run out.
 //! All of this lives in memory; after a restart of the broker the next beat or claim registers a worker again.
 
 mod judge;
+mod link;
 mod view;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use windlass_core::choice::Queue;
@@ -24,6 +28,7 @@ use windlass_core::{Name, Now, TaskId, Token};
 use crate::finish::Beat;
 
 pub(crate) use judge::Orphans;
+pub(crate) use link::Link;
 pub use view::WorkerView;
 
 /// Lives kept per name: more are the restarts of a worker that dies at once, and the oldest is dead for sure.
@@ -74,7 +79,11 @@ struct Life {
     slots: Option<u32>,
     cpu: Option<f64>,
     memory_bytes: Option<u64>,
+    /// What its last beat named; a connected worker's are in its link.
     leases: Vec<(TaskId, Token)>,
+    link: Option<Arc<Link>>,
+    /// Its connection broke, and this is when that ends it, on the monotonic clock.
+    cut_at: Option<u64>,
 }
 
 /// What a beat was to the registry.
@@ -112,25 +121,7 @@ impl Registry {
 
     /// Notes a sign of life. `None` when there are too many workers to take a new one.
     pub(crate) fn beat(&self, beat: &Beat, now: Now) -> Option<Arrival> {
-        let mut state = self.state.lock();
-        if beat.leaving {
-            return Some(state.leaves(beat, now));
-        }
-        let known = state.by_name.contains_key(&beat.worker);
-        if !known && state.by_name.len() >= WORKERS_MAX {
-            return None;
-        }
-        let worker = state.by_name.entry(beat.worker.clone()).or_insert_with(|| Worker::new(now));
-        let returned = worker.gone.take();
-        worker.orphaned |= returned.is_some();
-        worker.seen = now;
-        worker.queues.clone_from(&beat.queues);
-        worker.types.clone_from(&beat.types);
-        let born = worker.lives_on(beat, now);
-        if born {
-            state.judge_at = 0;
-        }
-        Some(Arrival { joined: !known || returned.is_some_and(|gone| gone.told), look: born })
+        self.state.lock().beat(beat, now)
     }
 
     pub(crate) fn is_paused(&self, name: &Name) -> bool {
@@ -150,6 +141,27 @@ impl Registry {
 }
 
 impl Workers {
+    fn beat(&mut self, beat: &Beat, now: Now) -> Option<Arrival> {
+        if beat.leaving {
+            return Some(self.leaves(beat, now));
+        }
+        let known = self.by_name.contains_key(&beat.worker);
+        if !known && self.by_name.len() >= WORKERS_MAX {
+            return None;
+        }
+        let worker = self.by_name.entry(beat.worker.clone()).or_insert_with(|| Worker::new(now));
+        let returned = worker.gone.take();
+        worker.orphaned |= returned.is_some();
+        worker.seen = now;
+        worker.queues.clone_from(&beat.queues);
+        worker.types.clone_from(&beat.types);
+        let born = worker.lives_on(beat, now);
+        if born {
+            self.judge_at = 0;
+        }
+        Some(Arrival { joined: !known || returned.is_some_and(|gone| gone.told), look: born })
+    }
+
     fn leaves(&mut self, beat: &Beat, now: Now) -> Arrival {
         let Some(worker) = self.by_name.get_mut(&beat.worker) else {
             return Arrival { joined: false, look: false };
@@ -223,11 +235,19 @@ impl Life {
             cpu: None,
             memory_bytes: None,
             leases: Vec::new(),
+            link: None,
+            cut_at: None,
         }
+    }
+
+    /// What it works on, as far as it is known.
+    fn held(&self) -> Vec<(TaskId, Token)> {
+        self.link.as_ref().map_or_else(|| self.leases.clone(), |link| link.leases())
     }
 
     fn update(&mut self, beat: &Beat, now: Now) {
         self.beat = now;
+        self.cut_at = None;
         self.host.clone_from(&beat.host);
         self.pid = beat.pid;
         self.version.clone_from(&beat.version);

@@ -44,7 +44,10 @@ pub(super) async fn step(broker: &Broker) -> Result<Next, Error> {
 fn lose(task: &Task, dead: &[Name], now: u64) -> Decision {
     let error = match &task.record.state {
         State::Running(lease) if dead.contains(&lease.worker) => {
-            format!("worker {} is gone: it left or its heartbeats stopped", lease.worker)
+            format!(
+                "worker {} is gone: it left, its connection broke or its heartbeats stopped",
+                lease.worker
+            )
         }
         State::Running(lease) => format!("the lease of worker {} ran out", lease.worker),
         _ => String::new(),
@@ -60,7 +63,10 @@ async fn take_back(broker: &Broker, orphans: &Orphans) -> Result<(), Error> {
         limit: PAGE_ROWS_DEFAULT,
         ..List::default()
     };
-    let error = format!("worker {} was started again and no longer holds this task", orphans.worker);
+    let error = format!(
+        "worker {} is back without this task: it was started again or its connection broke",
+        orphans.worker
+    );
     loop {
         let mut page = broker.inner.store.list(list.clone()).await?;
         page.tasks.retain(|task| orphans.include(&task.record));

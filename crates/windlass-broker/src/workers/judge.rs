@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use windlass_core::limits::LOOP_STEP_MAX;
 use windlass_core::{Name, Now, Record, State, Token};
 
-use super::{Gone, Registry, Worker};
+use super::{Gone, Life, Registry, Worker};
 
 /// Workers that only claim are forgotten after this long without a call: longer than any wait, and than most work.
 pub(super) const FORGOTTEN_AFTER_MS: u64 = 600_000;
@@ -108,7 +108,7 @@ impl Worker {
         let mut younger = before;
         self.lives.retain(|life| {
             younger -= 1;
-            now.mono < life.beat.mono + patience_ms(dead_after_ms, younger > 0)
+            now.mono < life.ends_at(dead_after_ms, younger > 0)
         });
         if self.lives.is_empty() {
             self.gone = Some(Gone { at: now.mono, told: false });
@@ -128,11 +128,7 @@ impl Worker {
     /// When one of its lives ends, or it is forgotten, if nothing is heard of it.
     fn ends_at(&self, dead_after_ms: u64) -> u64 {
         let youngest = self.lives.len().saturating_sub(1);
-        let ends = self
-            .lives
-            .iter()
-            .enumerate()
-            .map(|(i, life)| life.beat.mono + patience_ms(dead_after_ms, i < youngest));
+        let ends = self.lives.iter().enumerate().map(|(i, life)| life.ends_at(dead_after_ms, i < youngest));
         ends.min().unwrap_or_else(|| self.forgotten_at())
     }
 
@@ -140,11 +136,15 @@ impl Worker {
         Orphans {
             worker: name.clone(),
             before: self.lives.iter().map(|life| life.born.wall).min().unwrap_or(0),
-            kept: self.lives.iter().flat_map(|life| &life.leases).map(|(_, token)| *token).collect(),
+            kept: self.lives.iter().flat_map(Life::held).map(|(_, token)| token).collect(),
         }
     }
 }
 
-fn patience_ms(dead_after_ms: u64, superseded: bool) -> u64 {
-    if superseded { dead_after_ms / 2 } else { dead_after_ms }
+impl Life {
+    /// On the monotonic clock, if nothing is heard of it.
+    fn ends_at(&self, dead_after_ms: u64, superseded: bool) -> u64 {
+        let silent_at = self.beat.mono + if superseded { dead_after_ms / 2 } else { dead_after_ms };
+        self.cut_at.map_or(silent_at, |cut_at| cut_at.min(silent_at))
+    }
 }

@@ -2,7 +2,7 @@
 
 use windlass_core::{Name, Now, TaskId};
 
-use super::{Registry, Worker};
+use super::{Life, Registry, Worker};
 
 /// A worker that only claims counts as listening for this long after its last call.
 const LISTENING_MS: u64 = 120_000;
@@ -106,7 +106,7 @@ impl Worker {
             processes: self.lives.len(),
             first_seen_at: self.first_seen_at,
             last_seen_at: self.seen.wall,
-            running: self.lives.iter().flat_map(|life| &life.leases).map(|(id, _)| id.clone()).collect(),
+            running: self.lives.iter().flat_map(Life::held).map(|(id, _)| id).collect(),
         }
     }
 

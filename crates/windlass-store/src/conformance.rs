@@ -9,6 +9,7 @@ pub mod claims;
 pub mod inserts;
 pub mod leases;
 pub mod lists;
+pub mod schedules;
 mod steps;
 pub mod timers;
 pub mod totals;
@@ -140,6 +141,17 @@ macro_rules! conformance_suite {
                 filters_select
                 a_walk_misses_nothing_while_tasks_are_added
                 a_page_has_a_ceiling
+            }
+            schedules {
+                a_schedule_is_written_under_its_revision
+                a_fire_adds_its_tasks_and_advances
+                a_slot_is_stored_once
+                one_of_many_racing_fires_wins
+                a_fire_serves_who_waits
+                due_schedules_come_earliest_first
+                a_nearer_slot_is_signalled
+                schedules_are_listed_in_order_of_id
+                schedules_outlive_a_reopen
             }
             totals {
                 queues_are_listed_by_name

@@ -20,6 +20,7 @@ mod leases;
 mod machine;
 mod names;
 mod open;
+mod schedules;
 mod space;
 mod tables;
 #[cfg(test)]
@@ -33,7 +34,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
-use windlass_core::{Name, Record, Task, TaskId, Transition};
+use windlass_core::schedule::Schedule;
+use windlass_core::{Name, NewTask, Record, Task, TaskId, Transition};
 
 pub use open::Options;
 
@@ -45,8 +47,9 @@ use machine::Machine;
 use open::Threads;
 
 use crate::store::{
-    Capabilities, Claim, Committed, Due, Durability, Error, Expire, Extend, Extended, Insert, Inserted,
-    Ledger, List, Page, QueueCounts, Signals, Store,
+    Capabilities, Claim, Committed, Due, DueSchedules, Durability, Error, Expire, Extend, Extended, Insert,
+    Inserted, Ledger, List, ListSchedules, Page, QueueCounts, ScheduleChange, ScheduleWritten, Signals,
+    Store, WriteSchedule,
 };
 
 #[derive(Debug)]
@@ -121,8 +124,6 @@ impl Store for EmbeddedStore {
         if self.shared.space.is_short() {
             return Err(Error::NoSpace);
         }
-        let submitted =
-            |task: windlass_core::NewTask| Submitted { body: codec::encode_body(&task.body), task };
         let command = Command::Insert {
             tasks: insert.tasks.into_iter().map(submitted).collect(),
             atomic: insert.atomic,
@@ -213,6 +214,31 @@ impl Store for EmbeddedStore {
         self.send(Command::Pause { queue: queue.clone(), paused }, Reply::Paused).await
     }
 
+    async fn schedule(&self, id: &Name) -> Result<Option<Schedule>, Error> {
+        self.with(|machine| Ok(machine.schedule(id)))
+    }
+
+    async fn schedules(&self, list: ListSchedules) -> Result<Vec<Schedule>, Error> {
+        self.with(|machine| Ok(machine.schedules(&list)))
+    }
+
+    async fn due_schedules(&self, limit: usize) -> Result<DueSchedules, Error> {
+        self.with(|machine| Ok(machine.due_schedules(limit)))
+    }
+
+    async fn write_schedule(&self, mut write: WriteSchedule) -> Result<ScheduleWritten, Error> {
+        let removes = matches!(write.change, ScheduleChange::Remove { .. });
+        if !removes && self.shared.space.is_short() {
+            return Err(Error::NoSpace);
+        }
+        let tasks = match &mut write.change {
+            ScheduleChange::Fire { tasks, .. } => std::mem::take(tasks),
+            _ => Vec::new(),
+        };
+        let tasks = tasks.into_iter().map(submitted).collect();
+        self.send(Command::Schedule { write, tasks }, Reply::Scheduled).await
+    }
+
     fn signals(&self) -> &Signals {
         &self.shared.signals
     }
@@ -237,6 +263,10 @@ impl Store for EmbeddedStore {
         }
         self.shared.failed().map_or(Ok(()), Err)
     }
+}
+
+fn submitted(task: NewTask) -> Submitted {
+    Submitted { body: codec::encode_body(&task.body), task }
 }
 
 impl Drop for EmbeddedStore {

@@ -11,11 +11,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use windlass_core::choice::Draws;
-use windlass_core::{Name, Record, Task, TaskId, Transition};
+use windlass_core::{Name, Record, Task, TaskId, Transition, schedule};
 
 use crate::store::{
-    Capabilities, Claim, Committed, Due, Error, Expire, Extend, Extended, Insert, Inserted, Ledger, List,
-    Page, QueueCounts, Signals, Store,
+    Capabilities, Claim, Committed, Due, DueSchedules, Error, Expire, Extend, Extended, Insert, Inserted,
+    Ledger, List, ListSchedules, Page, QueueCounts, ScheduleWritten, Signals, Store, WriteSchedule,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,10 @@ pub enum Verb {
     Queues,
     Ledger,
     SetPaused,
+    Schedule,
+    Schedules,
+    DueSchedules,
+    WriteSchedule,
 }
 
 /// Faults at random: one call in `one_in` of the named verbs gets one of `faults`.
@@ -200,6 +204,22 @@ impl Store for Faulty {
 
     async fn set_paused(&self, queue: &Name, paused: bool) -> Result<(), Error> {
         self.pass(Verb::SetPaused, self.inner.set_paused(queue, paused)).await
+    }
+
+    async fn schedule(&self, id: &Name) -> Result<Option<schedule::Schedule>, Error> {
+        self.pass(Verb::Schedule, self.inner.schedule(id)).await
+    }
+
+    async fn schedules(&self, list: ListSchedules) -> Result<Vec<schedule::Schedule>, Error> {
+        self.pass(Verb::Schedules, self.inner.schedules(list)).await
+    }
+
+    async fn due_schedules(&self, limit: usize) -> Result<DueSchedules, Error> {
+        self.pass(Verb::DueSchedules, self.inner.due_schedules(limit)).await
+    }
+
+    async fn write_schedule(&self, write: WriteSchedule) -> Result<ScheduleWritten, Error> {
+        self.pass(Verb::WriteSchedule, self.inner.write_schedule(write)).await
     }
 
     fn signals(&self) -> &Signals {

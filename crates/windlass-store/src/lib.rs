@@ -7,11 +7,13 @@ pub mod embedded;
 pub mod faults;
 pub mod log;
 pub mod memory;
+mod schedules;
 pub mod store;
 pub mod waiting;
 
 pub use clock::{Clock, SystemClock};
 pub use store::{
-    Capabilities, Claim, Committed, Due, Durability, Error, Expire, Extend, Extended, Insert, Inserted,
-    Ledger, List, Page, QueueCounts, Signals, Store,
+    Capabilities, Claim, Committed, Due, DueSchedules, Durability, Error, Expire, Extend, Extended, Insert,
+    Inserted, Ledger, List, ListSchedules, Page, QueueCounts, ScheduleChange, ScheduleWritten, Signals,
+    Store, WriteSchedule,
 };

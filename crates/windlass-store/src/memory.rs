@@ -12,6 +12,7 @@
 //!   wait for it, within the same lock.
 
 mod leases;
+mod schedules;
 mod serving;
 mod tables;
 
@@ -21,12 +22,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
+use windlass_core::schedule::Schedule;
 use windlass_core::{Name, Record, Task, TaskId, Transition};
 
 use crate::clock::Clock;
 use crate::store::{
-    Capabilities, Claim, Committed, Due, Durability, Error, Expire, Extend, Extended, Insert, Inserted,
-    Ledger, List, Page, QueueCounts, Signals, Store,
+    Capabilities, Claim, Committed, Due, DueSchedules, Durability, Error, Expire, Extend, Extended, Insert,
+    Inserted, Ledger, List, ListSchedules, Page, QueueCounts, ScheduleWritten, Signals, Store, WriteSchedule,
 };
 use crate::waiting::Ticket;
 use tables::Tables;
@@ -140,6 +142,25 @@ impl Store for MemoryStore {
         tables.set_paused(queue, paused);
         tables.serve_waiting(self.clock.now());
         Ok(())
+    }
+
+    async fn schedule(&self, id: &Name) -> Result<Option<Schedule>, Error> {
+        Ok(self.open()?.schedules.get(id).cloned())
+    }
+
+    async fn schedules(&self, list: ListSchedules) -> Result<Vec<Schedule>, Error> {
+        Ok(self.open()?.schedules.list(&list))
+    }
+
+    async fn due_schedules(&self, limit: usize) -> Result<DueSchedules, Error> {
+        Ok(self.open()?.schedules.due(limit, self.clock.now().wall))
+    }
+
+    async fn write_schedule(&self, write: WriteSchedule) -> Result<ScheduleWritten, Error> {
+        let mut tables = self.open()?;
+        let written = tables.write_schedule(write, self.clock.now());
+        tables.serve_waiting(self.clock.now());
+        Ok(written)
     }
 
     fn signals(&self) -> &Signals {

@@ -17,14 +17,19 @@
 //! Lease deadlines are kept on the monotonic clock, and are not durable: extending is cheap, and after a restart every
 //! running lease gets one fresh window. Polling is the truth; a signal ([`Signals`]) is a hint that saves polling.
 
+mod schedules;
+
 use std::fmt::Debug;
 
 use async_trait::async_trait;
 use tokio::sync::Notify;
 use windlass_core::choice::{Mode, Queue};
+use windlass_core::schedule::Schedule;
 use windlass_core::{
     CancelReason, Change, Name, NewTask, Progress, Record, StateName, Task, TaskId, Token, Transition,
 };
+
+pub use schedules::{DueSchedules, ListSchedules, ScheduleChange, ScheduleWritten, WriteSchedule};
 
 #[async_trait]
 pub trait Store: Debug + Send + Sync + 'static {
@@ -77,6 +82,18 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// A paused queue accepts tasks and gives out none.
     async fn set_paused(&self, queue: &Name, paused: bool) -> Result<(), Error>;
+
+    async fn schedule(&self, id: &Name) -> Result<Option<Schedule>, Error>;
+
+    /// Schedules in order of id.
+    async fn schedules(&self, list: ListSchedules) -> Result<Vec<Schedule>, Error>;
+
+    /// Schedules whose next slot has come, earliest first, at most `limit`.
+    async fn due_schedules(&self, limit: usize) -> Result<DueSchedules, Error>;
+
+    /// Makes, changes, fires or forgets a schedule under the condition that it is still at the revision that was seen.
+    /// The tasks of a fire and the advance of the schedule are one commit: there is never one without the other.
+    async fn write_schedule(&self, write: WriteSchedule) -> Result<ScheduleWritten, Error>;
 
     fn signals(&self) -> &Signals;
 
@@ -295,6 +312,7 @@ pub struct Signals {
     pub due: Notify,
     pub prunable: Notify,
     pub leases: Notify,
+    pub schedules: Notify,
 }
 
 #[derive(Debug, Clone, thiserror::Error)]

@@ -35,7 +35,8 @@ impl Schedule {
         let progress = Progress { cursor: now, ..Progress::default() };
         let mut schedule = Schedule {
             id,
-            revision: 1,
+            // Not 1: what was decided about a schedule of this id that was removed must not fit the new one.
+            revision: now,
             created_at: now,
             updated_at: now,
             definition,

@@ -24,7 +24,7 @@ impl Undecodable {
 
 type Result<T> = std::result::Result<T, Undecodable>;
 
-fn wrong(what: &str) -> Undecodable {
+pub(super) fn wrong(what: &str) -> Undecodable {
     Undecodable(what.to_owned())
 }
 
@@ -517,7 +517,7 @@ pub(super) fn name(text: &str) -> Result<Name> {
     Name::new(text).map_err(|error| Undecodable(format!("a name that {error}")))
 }
 
-fn id(text: &str) -> Result<TaskId> {
+pub(super) fn id(text: &str) -> Result<TaskId> {
     TaskId::new(text).map_err(|error| Undecodable(format!("an id that {error}")))
 }
 

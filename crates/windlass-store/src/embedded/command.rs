@@ -7,14 +7,32 @@ use windlass_core::choice::{Mode, Queue};
 use windlass_core::{Name, NewTask, Transition};
 
 use super::codec::{self, NewTaskMessage, TransitionMessage, Undecodable};
-use crate::store::Claim;
+use super::schedules::ScheduleEntry;
+use crate::store::{Claim, WriteSchedule};
 
 #[derive(Debug)]
 pub(super) enum Command {
-    Insert { tasks: Vec<Submitted>, atomic: bool, max_depth: Option<u64> },
-    Claim { claim: Claim, now: u64 },
-    Commit { transitions: Vec<Transition> },
-    Pause { queue: Name, paused: bool },
+    Insert {
+        tasks: Vec<Submitted>,
+        atomic: bool,
+        max_depth: Option<u64>,
+    },
+    Claim {
+        claim: Claim,
+        now: u64,
+    },
+    Commit {
+        transitions: Vec<Transition>,
+    },
+    Pause {
+        queue: Name,
+        paused: bool,
+    },
+    /// The tasks of a fire are beside it.
+    Schedule {
+        write: WriteSchedule,
+        tasks: Vec<Submitted>,
+    },
 }
 
 /// A new task with its body in the form in which it is kept.
@@ -34,6 +52,8 @@ struct Entry {
     commit: Option<CommitEntry>,
     #[prost(message, optional, tag = "4")]
     pause: Option<PauseEntry>,
+    #[prost(message, optional, tag = "5")]
+    schedule: Option<ScheduleEntry>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -101,6 +121,7 @@ impl Command {
             Command::Pause { queue, paused } => {
                 entry.pause = Some(PauseEntry { queue: queue.as_str().to_owned(), paused: *paused });
             }
+            Command::Schedule { write, tasks } => entry.schedule = Some(ScheduleEntry::new(write, tasks)),
         }
         entry.encode_to_vec().into()
     }
@@ -129,6 +150,10 @@ impl Command {
         }
         if let Some(pause) = entry.pause {
             return Ok(Command::Pause { queue: codec::name(&pause.queue)?, paused: pause.paused });
+        }
+        if let Some(schedule) = entry.schedule {
+            let (write, tasks) = schedule.into_write()?;
+            return Ok(Command::Schedule { write, tasks });
         }
         Err(Undecodable::unknown_command())
     }

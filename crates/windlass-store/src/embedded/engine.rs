@@ -23,7 +23,7 @@ use super::machine::{Machine, Output};
 use super::space::Space;
 use crate::clock::Clock;
 use crate::log::{self, Log};
-use crate::store::{Committed, Error, Inserted, Signals};
+use crate::store::{Committed, Error, Inserted, ScheduleWritten, Signals};
 use crate::waiting::Waiting;
 
 /// What the threads and the callers share.
@@ -162,8 +162,9 @@ fn append(shared: &Shared, log: &mut Log, ops: &mut Vec<Op>) -> Result<u64, Erro
         match log.append(ops.iter().map(|op| &op.entry)) {
             Ok(first) => return Ok(first),
             Err(log::Error::NoSpace { .. }) => {
-                let (refused, rest): (Vec<Op>, Vec<Op>) =
-                    std::mem::take(ops).into_iter().partition(|op| matches!(op.reply, Reply::Inserted(_)));
+                let (refused, rest): (Vec<Op>, Vec<Op>) = std::mem::take(ops)
+                    .into_iter()
+                    .partition(|op| matches!(op.reply, Reply::Inserted(_) | Reply::Scheduled(_)));
                 let nothing_helps = refused.is_empty();
                 refused.into_iter().for_each(|op| op.reply.refuse(Error::NoSpace));
                 if nothing_helps {
@@ -244,6 +245,7 @@ enum Answer {
     Claimed(Request, Delivery),
     Committed(oneshot::Sender<Result<Vec<Committed>, Error>>, Vec<Committed>),
     Paused(oneshot::Sender<Result<(), Error>>),
+    Scheduled(oneshot::Sender<Result<ScheduleWritten, Error>>, Result<ScheduleWritten, Error>),
 }
 
 impl Answer {
@@ -254,6 +256,7 @@ impl Answer {
             Answer::Claimed(request, delivery) => request.answer(Ok(delivery)),
             Answer::Committed(reply, committed) => drop(reply.send(Ok(committed))),
             Answer::Paused(reply) => drop(reply.send(Ok(()))),
+            Answer::Scheduled(reply, written) => drop(reply.send(written)),
         }
     }
 }
@@ -280,6 +283,10 @@ fn settle(shared: &Arc<Shared>, machine: &Machine, op: Op, output: Output) -> Op
         }
         (Reply::Committed(reply), Output::Committed(committed)) => Some(Answer::Committed(reply, committed)),
         (Reply::Paused(reply), _) => Some(Answer::Paused(reply)),
+        (Reply::Scheduled(reply), Output::Scheduled(written)) => Some(Answer::Scheduled(reply, Ok(written))),
+        (Reply::Scheduled(reply), Output::TooManyLanes) => {
+            Some(Answer::Scheduled(reply, Err(Error::TooManyLanes)))
+        }
         _ => None,
     }
 }

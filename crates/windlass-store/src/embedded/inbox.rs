@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::claims::Request;
 use super::command::Command;
-use crate::store::{Committed, Error, Inserted};
+use crate::store::{Committed, Error, Inserted, ScheduleWritten};
 
 /// Bytes and operations that may wait: beyond them callers are told to come again.
 const WAITING_BYTES_MAX: usize = 64 << 20;
@@ -32,6 +32,7 @@ pub(super) enum Reply {
     Claimed(Request),
     Committed(oneshot::Sender<Result<Vec<Committed>, Error>>),
     Paused(oneshot::Sender<Result<(), Error>>),
+    Scheduled(oneshot::Sender<Result<ScheduleWritten, Error>>),
     /// Nobody asked: tasks given back for a caller who went away.
     Nobody,
 }
@@ -57,6 +58,7 @@ impl Reply {
             Reply::Inserted(reply) => drop(reply.send(Err(error))),
             Reply::Committed(reply) => drop(reply.send(Err(error))),
             Reply::Paused(reply) => drop(reply.send(Err(error))),
+            Reply::Scheduled(reply) => drop(reply.send(Err(error))),
             Reply::Claimed(request) => request.answer(Err(error)),
             Reply::Nobody => {}
         }

@@ -9,6 +9,7 @@ mod claim;
 mod insert;
 mod read;
 mod reindex;
+mod schedules;
 
 use std::sync::Arc;
 
@@ -21,9 +22,10 @@ use super::dirty::{Dirty, Frozen, Keys, PRUNE_LANE, READY_LANES, Slot, WAKE_LANE
 use super::index::Index;
 use super::leases::Leases;
 use super::names::{Changed, Names};
+use super::schedules::{self as schedules_table, Book};
 use super::tables::{MetaMessage, Snapshot};
 use crate::clock::Clock;
-use crate::store::{Committed, Error, Inserted, Ledger, Signals};
+use crate::store::{Committed, Error, Inserted, Ledger, ScheduleWritten, Signals};
 
 #[derive(Debug)]
 pub(super) struct Machine {
@@ -35,6 +37,7 @@ pub(super) struct Machine {
     names: Names,
     leases: Leases,
     ledger: Ledger,
+    schedules: Book,
     next_number: u64,
     next_claim: u64,
     /// The last command that was applied.
@@ -58,6 +61,7 @@ pub(super) enum Output {
     Claimed(Vec<Task>),
     Committed(Vec<Committed>),
     Paused,
+    Scheduled(ScheduleWritten),
 }
 
 /// A task as the tables have it.
@@ -74,6 +78,7 @@ struct Loaded {
 pub(super) struct Frame {
     pub(super) slots: Frozen,
     pub(super) names: Changed,
+    pub(super) schedules: schedules_table::Changed,
     pub(super) meta: MetaMessage,
 }
 
@@ -99,6 +104,7 @@ impl Machine {
             names,
             leases: Leases::default(),
             ledger: saved.state.ledger(),
+            schedules: saved.schedules,
             next_number: saved.state.next_number,
             next_claim: saved.state.next_claim,
             applied: saved.state.applied,
@@ -138,6 +144,7 @@ impl Machine {
                 }
                 Output::Paused
             }
+            Command::Schedule { write, tasks } => self.write_schedule(write, tasks)?,
         };
         self.applied = index;
         self.broken = false;
@@ -340,6 +347,7 @@ impl Machine {
         Frame {
             slots: self.dirty.freeze(),
             names: self.names.freeze(),
+            schedules: self.schedules.freeze(),
             meta: MetaMessage::new(self.applied, self.next_number, self.next_claim, &self.ledger),
         }
     }

@@ -18,6 +18,7 @@ use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, TableDefi
 
 use self::block::{BLOCK_TASKS, entries};
 use self::set::{SPAN, Set};
+use super::schedules::{self, Book};
 use crate::store::{Error, Ledger};
 
 /// `(lane, a, b)`, see `index`.
@@ -67,6 +68,7 @@ pub(super) fn open(path: &Path, cache_bytes: usize, verify_bytes: u64) -> Result
         write.open_table(table).map_err(failed("make a table"))?;
     }
     write.open_table(META).map_err(failed("make a table"))?;
+    schedules::write(&write, &Vec::new())?;
     write.commit().map_err(failed("make the tables"))?;
     Ok(database)
 }
@@ -261,6 +263,7 @@ impl Snapshot {
             Ok(all)
         };
         Ok(Saved {
+            schedules: Book::load(&self.read)?,
             state,
             queues: read_all(&queues)?.into_iter().map(decode).collect::<Result<_, _>>()?,
             lanes: read_all(&lanes)?.into_iter().map(decode).collect::<Result<_, _>>()?,
@@ -270,6 +273,7 @@ impl Snapshot {
 
 #[derive(Debug)]
 pub(super) struct Saved {
+    pub(super) schedules: Book,
     pub(super) state: MetaMessage,
     pub(super) queues: Vec<QueueMessage>,
     pub(super) lanes: Vec<LaneMessage>,

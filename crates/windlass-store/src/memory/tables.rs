@@ -11,6 +11,7 @@ use windlass_core::{
 
 use super::leases::Leases;
 use super::serving::Waiter;
+use crate::schedules::Schedules;
 use crate::store::{Committed, Due, Insert, Inserted, Ledger, List, Page, QueueCounts, Signals};
 use crate::waiting::Waiting;
 
@@ -35,6 +36,7 @@ pub(super) struct Tables {
     pub(super) leases: Leases,
     pub(super) queues: BTreeMap<Name, Queue>,
     pub(super) ledger: Ledger,
+    pub(super) schedules: Schedules,
     pub(super) signals: Arc<Signals>,
     pub(super) waiting: Waiting<Waiter>,
     /// Lanes that got a ready task since waiting claims were served last.
@@ -74,6 +76,7 @@ impl Tables {
             leases: Leases::default(),
             queues: BTreeMap::new(),
             ledger: Ledger::default(),
+            schedules: Schedules::default(),
             signals,
             waiting: Waiting::default(),
             readied: VecDeque::new(),

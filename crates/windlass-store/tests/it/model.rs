@@ -2,7 +2,9 @@
 //!
 //! `WINDLASS_SEED=n` replays one run, `WINDLASS_RUNS=n` makes more of them; a failing run prints its seed.
 
+mod both;
 mod commands;
+mod schedules;
 
 use std::sync::Arc;
 

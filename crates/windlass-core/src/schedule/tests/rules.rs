@@ -16,7 +16,7 @@ fn a_slot_fires_once_and_names_its_task() {
     assert_eq!(task.body.payload.bytes(), r#"{"at":"2026-11-02T12:01:00.000Z"}"#);
     assert_eq!(tick.advance.fires[0].task, task.id);
     nightly.advance(&tick.advance);
-    assert_eq!((nightly.revision, nightly.progress.fired), (2, 1));
+    assert_eq!((nightly.revision, nightly.progress.fired), (NOON + 1, 1));
     assert_eq!(nightly.progress.wake_at, Some(NOON + 2 * MINUTE));
     assert_eq!(nightly.tick(NOON + MINUTE, false), None, "decided");
     assert_eq!(nightly.tick(NOON - 90 * MINUTE, false), None, "the clock went back");
@@ -138,7 +138,7 @@ fn a_pause_is_not_caught_up_with_and_an_update_keeps_its_place() {
         it.redefined(definition, now)
     };
     it = change(&it, NOON + MINUTE / 2, |definition| definition.paused = true);
-    assert_eq!((it.revision, it.progress.wake_at), (2, None));
+    assert_eq!((it.revision, it.progress.wake_at), (NOON + 1, None));
     assert_eq!(it.tick(NOON + 5 * MINUTE, false), None);
     it = change(&it, NOON + 5 * MINUTE + 1, |definition| definition.paused = false);
     assert_eq!(fired(&mut it, NOON + 7 * MINUTE, false), [6, 7]);

@@ -8,6 +8,7 @@ use redb::{Database, ReadableTable, Table, WriteTransaction};
 use crate::embedded::codec::encode_record;
 use crate::embedded::dirty::{Keys, PRUNE_LANE, Slot, WAKE_LANE};
 use crate::embedded::machine::Frame;
+use crate::embedded::schedules;
 use crate::embedded::tables::block::{BLOCK_TASKS, Entry, INLINE_BYTES_MAX, entries};
 use crate::embedded::tables::set::{SPAN, Set};
 use crate::embedded::tables::{
@@ -23,6 +24,7 @@ pub(super) fn write(database: &Database, frame: &Frame) -> Result<(), Error> {
     write_order(&write, &frame.slots)?;
     write_listing(&write, &frame.slots)?;
     write_names(&write, frame)?;
+    schedules::write(&write, &frame.schedules)?;
     write.commit().map_err(failed("commit a checkpoint"))
 }
 

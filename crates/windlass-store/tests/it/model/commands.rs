@@ -1,6 +1,5 @@
 //! The commands, and how their answers are compared.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,6 +13,7 @@ use windlass_store::clock::ManualClock;
 use windlass_store::{Claim, Clock, Committed, Due, Error, Expire, Extend, Insert, Inserted, List, Store};
 
 use super::Trial;
+use super::both::{both, same, walk};
 
 const QUEUES: [&str; 4] = ["q0", "q1", "q2", "q3"];
 const TYPES: [&str; 3] = ["t0", "t1", "t2"];
@@ -27,7 +27,7 @@ pub(crate) fn name(text: &str) -> Name {
 
 pub(crate) struct Pair {
     clock: Arc<ManualClock>,
-    a: Arc<dyn Store>,
+    pub(super) a: Arc<dyn Store>,
     pub(crate) b: Arc<dyn Store>,
     draws: Draws,
     /// From this place in line on the second store may say that it cannot tell.
@@ -37,22 +37,24 @@ pub(crate) struct Pair {
     born: u64,
     seen: Vec<Task>,
     conflicts: u64,
-}
-
-/// Calls both stores, compares the answers and returns that of the first.
-macro_rules! both {
-    ($pair:expr, $verb:ident($($argument:expr),*)) => {{
-        let a = $pair.a.$verb($($argument),*).await.expect(stringify!($verb));
-        let b = $pair.b.$verb($($argument),*).await.expect(stringify!($verb));
-        same(stringify!($verb), &a, &b);
-        a
-    }};
+    pub(super) fired: u64,
 }
 
 impl Pair {
     pub(crate) fn new(clock: Arc<ManualClock>, a: Arc<dyn Store>, b: Arc<dyn Store>, trial: &Trial) -> Self {
         let draws = Draws::new(trial.seed);
-        Self { clock, a, b, draws, far: trial.far, tasks: 0, born: 0, seen: Vec::new(), conflicts: 0 }
+        Self {
+            clock,
+            a,
+            b,
+            draws,
+            far: trial.far,
+            tasks: 0,
+            born: 0,
+            seen: Vec::new(),
+            conflicts: 0,
+            fired: 0,
+        }
     }
 
     pub(crate) async fn step(&mut self) {
@@ -65,25 +67,26 @@ impl Pair {
             80..84 => self.reap().await,
             84..87 => self.prune().await,
             87..90 => self.pause().await,
-            90..97 => self.pass_time(),
+            90..95 => self.pass_time(),
+            95..98 => self.schedule().await,
             _ => self.look().await,
         }
     }
 
-    fn draw(&mut self, of: u64) -> u64 {
+    pub(super) fn draw(&mut self, of: u64) -> u64 {
         self.draws.next_u64() % of
     }
 
-    fn one_in(&mut self, of: u64) -> bool {
+    pub(super) fn one_in(&mut self, of: u64) -> bool {
         self.draw(of) == 0
     }
 
-    fn any(&mut self, texts: &[&str]) -> Name {
+    pub(super) fn any(&mut self, texts: &[&str]) -> Name {
         let i = self.draw(texts.len() as u64) as usize;
         name(texts[i])
     }
 
-    fn wall(&self) -> u64 {
+    pub(super) fn wall(&self) -> u64 {
         self.clock.now().wall
     }
 
@@ -116,7 +119,7 @@ impl Pair {
     }
 
     /// A new task, or now and then one whose id is taken, with the same content or other.
-    fn new_task(&mut self) -> NewTask {
+    pub(super) fn new_task(&mut self) -> NewTask {
         let number = if self.one_in(6) { self.draw(self.tasks + 1) } else { self.tasks };
         let fresh = number == self.tasks;
         self.tasks += u64::from(fresh);
@@ -366,6 +369,7 @@ impl Pair {
             self.compare_positions(record).await;
         }
         both!(self, queues(None));
+        self.compare_schedules().await;
         let ledger = both!(self, ledger());
         assert_eq!(ledger.submitted, tasks.len() as u64 + ledger.removed);
     }
@@ -380,6 +384,7 @@ impl Pair {
             "{ledger:?}"
         );
         assert!(self.conflicts > 0, "no stale change was tried");
+        assert!(self.fired > 0, "no schedule fired");
     }
 
     /// Deadlines do not outlive a store, so none may have passed when it is closed.
@@ -403,25 +408,6 @@ impl Pair {
         let extensions: Vec<Extend> = walk(&self.a, running).await.into_iter().map(extension).collect();
         both!(self, extend(extensions.clone()));
         self.compare_everything().await;
-    }
-}
-
-fn same<T: Debug + PartialEq>(verb: &str, a: &T, b: &T) {
-    assert!(a == b, "the stores differ in {verb}:\n  {a:?}\nand\n  {b:?}");
-}
-
-async fn walk(store: &Arc<dyn Store>, mut list: List) -> Vec<Task> {
-    let mut tasks = Vec::new();
-    loop {
-        let page = store.list(list.clone()).await.expect("list");
-        tasks.extend(page.tasks);
-        match page.next {
-            Some(next) => {
-                let onward = list.before.replace(next).is_none_or(|before| next < before);
-                assert!(onward, "a walk that stands still at {next}: {list:?}");
-            }
-            None => return tasks,
-        }
     }
 }
 

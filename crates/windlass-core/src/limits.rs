@@ -86,3 +86,12 @@ pub const SCHEDULE_JITTER_MS_MAX: u64 = 86_400_000;
 pub const SCHEDULE_OVERLAP_LOOK: usize = 8;
 /// Slots of one preview.
 pub const SCHEDULE_PREVIEW_MAX: usize = 100;
+/// Requests of one TCP connection under way at once: enough to keep the pipe full over any network, few enough that one client
+/// cannot fill the store's inbox. Beyond it the connection is not read.
+pub const FRAMES_IN_FLIGHT_MAX: usize = 256;
+/// Bytes of these requests; one frame is let in whatever its size.
+pub const FRAME_BYTES_IN_FLIGHT_MAX: usize = 16 * 1024 * 1024;
+/// Those of them that are answered with stored tasks: each answer may be as large as [`ANSWER_BYTES_MAX`].
+pub const FRAMES_BULKY_MAX: usize = 8;
+/// Answers of one TCP connection that wait for the client to read; beyond it no further answer is written down.
+pub const FRAME_ANSWERS_BYTES_MAX: usize = 1024 * 1024;

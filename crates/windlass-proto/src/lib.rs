@@ -3,3 +3,4 @@
 #[cfg(feature = "grpc")]
 pub mod grpc;
 pub mod rest;
+pub mod tcp;

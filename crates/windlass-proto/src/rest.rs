@@ -16,7 +16,7 @@ mod stats;
 pub(crate) mod submission;
 mod submit;
 mod task;
-mod text;
+pub(crate) mod text;
 mod time;
 mod workers;
 

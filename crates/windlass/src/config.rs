@@ -92,6 +92,11 @@ impl Resolved {
         keys::KEYS.iter().map(|key| (key, &self.values[key.name]))
     }
 
+    /// Whether nobody said anything about this key.
+    pub(crate) fn is_default(&self, name: &str) -> bool {
+        self.values[name].origin == Origin::Default
+    }
+
     fn take<T: FromText>(&self, name: &str, mistakes: &mut Mistakes) -> Option<T> {
         let Value { text, origin } = &self.values[name];
         match T::from_text(text) {
@@ -109,6 +114,7 @@ impl Resolved {
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) http_addr: SocketAddr,
+    pub(crate) tcp_addr: Option<SocketAddr>,
     pub(crate) max_payload_bytes: u64,
     pub(crate) connections_max: u64,
     pub(crate) drain: Duration,
@@ -134,9 +140,18 @@ impl Settings {
         }
     }
 
+    /// An address to listen on that others can reach, if there is one.
+    pub(crate) fn open_address(&self) -> Option<SocketAddr> {
+        [Some(self.http_addr), self.tcp_addr]
+            .into_iter()
+            .flatten()
+            .find(|address| !address.ip().is_loopback())
+    }
+
     fn take_all(from: &Resolved, wrong: &mut Mistakes) -> Option<Settings> {
         // Every key is read before the first `?`, so that all mistakes are told at once.
         let http_addr = from.take("server.http_addr", wrong);
+        let tcp_addr = from.take::<value::OrNone<SocketAddr>>("server.tcp_addr", wrong);
         let max_payload_bytes = from.take::<value::PayloadBytes>("server.max_payload_bytes", wrong);
         let connections_max = from.take::<value::Count>("server.connections_max", wrong);
         let drain = from.take("server.drain", wrong);
@@ -152,6 +167,7 @@ impl Settings {
         let log_format = from.take("log.format", wrong);
         Some(Settings {
             http_addr: http_addr?,
+            tcp_addr: tcp_addr?.0,
             max_payload_bytes: max_payload_bytes?.0,
             connections_max: connections_max?.0,
             drain: drain?,

@@ -28,9 +28,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
-    let settings = args.shared.settings()?;
-    if !settings.http_addr.ip().is_loopback() {
-        let message = format!("dev listens on loopback only, not on {}", settings.http_addr);
+    let settings = args.shared.settings(&[("server.tcp_addr", "127.0.0.1:7070")])?;
+    if let Some(address) = settings.open_address() {
+        let message = format!("dev listens on loopback only, not on {address}");
         return Err(Failure::usage(message).hint("`windlass serve` is for other machines"));
     }
     crate::logging::start(&settings.log_level, settings.log_format);
@@ -73,7 +73,8 @@ fn banner(running: &Running, settings: &Settings) -> String {
   API        http://{address}         API docs  http://{address}/api/docs
   Data       {data}   Built-in task types: echo sleep fail http
   Next       windlass submit echo '{{\"hello\":\"world\"}}' --wait{server}
-  listening http {address}",
-        env!("CARGO_PKG_VERSION")
+{}",
+        env!("CARGO_PKG_VERSION"),
+        running.addresses().lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
     )
 }

@@ -8,6 +8,7 @@ mod dev;
 mod logging;
 mod serve;
 mod server;
+mod tcp;
 
 use std::process::ExitCode;
 

@@ -23,7 +23,7 @@ use crate::cli::error::{CONFLICT, Failure};
 use crate::cli::output::Output;
 use crate::config::value::StoreKind;
 use crate::config::{Resolved, Settings, Sources};
-use crate::{api, server};
+use crate::{api, server, tcp};
 
 #[derive(Debug, clap::Args)]
 #[command(before_help = "Examples:
@@ -51,36 +51,51 @@ pub(crate) struct Shared {
     /// Address to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDR")]
     http_addr: Option<String>,
+    /// Address of the TCP frames, or none
+    #[arg(long, value_name = "ADDR")]
+    tcp_addr: Option<String>,
     /// File of settings instead of ./windlass.toml
     #[arg(long, value_name = "FILE", env = "WINDLASS_CONFIG")]
     config: Option<PathBuf>,
 }
 
 impl Shared {
-    pub(crate) fn settings(self) -> Result<Settings, Failure> {
+    /// `defaults` are a command's own.
+    pub(crate) fn settings(self, defaults: &[(&'static str, &str)]) -> Result<Settings, Failure> {
         let mut sources = Sources::from_process(self.config);
+        sources.defaults = defaults.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
         let mut flag =
             |key, value: Option<String>, name| sources.flags.extend(value.map(|value| (key, value, name)));
         flag("store.data_dir", self.data_dir, "--data-dir");
         flag("store.url", self.store, "--store");
         flag("server.http_addr", self.http_addr, "--http-addr");
-        Ok(Settings::read(&Resolved::load(sources)?)?)
+        flag("server.tcp_addr", self.tcp_addr, "--tcp-addr");
+        let resolved = Resolved::load(sources)?;
+        let mut settings = Settings::read(&resolved)?;
+        // Whoever wants a free port wants it everywhere, to run beside another broker.
+        if settings.http_addr.port() == 0
+            && resolved.is_default("server.tcp_addr")
+            && let Some(address) = &mut settings.tcp_addr
+        {
+            address.set_port(0);
+        }
+        Ok(settings)
     }
 }
 
 pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
-    let settings = args.shared.settings()?;
-    if !settings.http_addr.ip().is_loopback() && !args.insecure {
-        let message = format!(
-            "{} can be reached from other machines, and this version has no authentication",
-            settings.http_addr
-        );
+    let settings = args.shared.settings(&[])?;
+    if let Some(address) = settings.open_address()
+        && !args.insecure
+    {
+        let message =
+            format!("{address} can be reached from other machines, and this version has no authentication");
         return Err(Failure::usage(message)
             .hint("listen on 127.0.0.1, or say --insecure if whoever can connect may do everything"));
     }
     crate::logging::start(&settings.log_level, settings.log_format);
     let running = Running::start(&settings).await?;
-    output.data(&format!("listening http {}", running.address));
+    output.data(&running.addresses());
     running.until_stopped(None).await
 }
 
@@ -89,7 +104,9 @@ pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
 pub(crate) struct Running {
     pub(crate) broker: Broker,
     pub(crate) address: SocketAddr,
+    pub(crate) tcp_address: Option<SocketAddr>,
     listener: TcpListener,
+    tcp_listener: Option<TcpListener>,
     shutdown: CancellationToken,
     settings: Settings,
 }
@@ -98,23 +115,40 @@ impl Running {
     pub(crate) async fn start(settings: &Settings) -> Result<Running, Failure> {
         // Before anything is opened, so that an early signal finds its listener.
         let shutdown = signals()?;
-        let listener = TcpListener::bind(settings.http_addr)
-            .await
-            .map_err(|error| Failure::error(format!("cannot listen on {}: {error}", settings.http_addr)))?;
-        let address = listener.local_addr().map_err(|error| Failure::error(error.to_string()))?;
+        let (listener, address) = bind(settings.http_addr).await?;
+        let (tcp_listener, tcp_address) = match settings.tcp_addr {
+            Some(address) => {
+                bind(address).await.map(|(listener, address)| (Some(listener), Some(address)))?
+            }
+            None => (None, None),
+        };
         let clock = SystemClock::shared();
         let store = open(settings, clock.clone()).await?;
         let broker = Broker::start(store, clock, broker_settings(settings));
-        Ok(Running { broker, address, listener, shutdown, settings: settings.clone() })
+        let settings = settings.clone();
+        Ok(Running { broker, address, tcp_address, listener, tcp_listener, shutdown, settings })
+    }
+
+    /// A line for each interface; the last one says that all are there.
+    pub(crate) fn addresses(&self) -> String {
+        let tcp = self.tcp_address.map(|address| format!("listening tcp {address}\n")).unwrap_or_default();
+        format!("{tcp}listening http {}", self.address)
     }
 
     /// Serves until a signal, then stops in order.
     pub(crate) async fn until_stopped(self, worker: Option<Worker>) -> Result<(), Failure> {
-        let Running { broker, listener, shutdown, settings, .. } = self;
+        let Running { broker, listener, tcp_listener, shutdown, settings, .. } = self;
         let (stop_worker, stop_server) = (CancellationToken::new(), CancellationToken::new());
         let state = Arc::new(api::State::new(broker.clone(), api_settings(&settings)));
-        let app = api::router(state);
-        let serving = tokio::spawn(server::serve(listener, app, limits(&settings), stop_server.clone()));
+        let app = api::router(state.clone());
+        let http = server::serve(listener, app, limits(&settings), stop_server.clone());
+        let frames = tcp_listener
+            .map(|listener| tcp::serve(listener, state, tcp_limits(&settings), stop_server.clone()));
+        let serving = tokio::spawn(async {
+            let frames = async { futures_util::future::OptionFuture::from(frames).await.unwrap_or(Ok(())) };
+            let (http, frames) = tokio::join!(http, frames);
+            http.and(frames)
+        });
         let working = worker.map(|worker| tokio::spawn(worker.run(stop_worker.clone())));
         let failing = broker.store().clone();
         let orderly = async {
@@ -179,6 +213,21 @@ fn limits(settings: &Settings) -> server::Limits {
         drain_timeout: settings.drain,
         ..server::Limits::default()
     }
+}
+
+fn tcp_limits(settings: &Settings) -> tcp::Limits {
+    tcp::Limits {
+        connections: settings.connections_max as usize,
+        drain_timeout: settings.drain,
+        ..tcp::Limits::default()
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Failure> {
+    let failed = |error| Failure::error(format!("cannot listen on {address}: {error}"));
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
 }
 
 /// Cancelled by the first SIGTERM or SIGINT; the second ends the process at once.

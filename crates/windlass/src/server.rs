@@ -6,7 +6,7 @@
 //! On shutdown no connection is accepted any more, idle ones are closed, requests in flight are finished, and what is not
 //! finished at the deadline is dropped.
 
-mod stall;
+pub(crate) mod stall;
 
 use std::io;
 use std::sync::Arc;
@@ -128,7 +128,7 @@ fn turn_away(stream: &TcpStream) {
 }
 
 /// A client that went away is its own affair; anything else (too many open files) passes only with time.
-async fn pause_after(error: &io::Error) {
+pub(crate) async fn pause_after(error: &io::Error) {
     let gone = matches!(
         error.kind(),
         io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused

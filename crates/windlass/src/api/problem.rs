@@ -23,7 +23,7 @@ impl Refused {
         Self(Box::new(Problem::new(status.as_u16(), code, title)))
     }
 
-    pub(super) fn unwritable(error: serde_json::Error) -> Self {
+    pub(crate) fn unwritable(error: serde_json::Error) -> Self {
         tracing::error!(%error, "an answer cannot be written");
         Self::internal()
     }

@@ -14,8 +14,9 @@ const fn key(name: &'static str, default: &'static str, about: &'static str) -> 
 
 pub(crate) const KEYS: &[Key] = &[
     key("server.http_addr", "127.0.0.1:8080", "address of the REST interface; port 0 picks a free one"),
+    key("server.tcp_addr", "none", "address of the TCP frames, or none; `windlass dev` has 127.0.0.1:7070"),
     key("server.max_payload_bytes", "10MB", "largest payload or result of a task"),
-    key("server.connections_max", "20000", "connections open at once"),
+    key("server.connections_max", "20000", "connections open at once, of each interface"),
     key("server.drain", "30s", "how long a shutdown waits for requests and running tasks"),
     key("store.url", "embedded", "embedded or memory"),
     key("store.data_dir", "./windlass-data", "directory of the embedded store"),

@@ -17,7 +17,7 @@ const LINGER: Duration = Duration::from_millis(500);
 
 /// Fails a write or flush that made no progress for the time allowed. Reads pass through.
 #[derive(Debug)]
-pub(super) struct Stall<S> {
+pub(crate) struct Stall<S> {
     stream: S,
     allowed: Duration,
     /// Runs while a write waits; kept between waits, because most writes never do.
@@ -28,7 +28,7 @@ pub(super) struct Stall<S> {
 }
 
 impl<S> Stall<S> {
-    pub(super) fn new(stream: S, allowed: Duration) -> Self {
+    pub(crate) fn new(stream: S, allowed: Duration) -> Self {
         Self { stream, allowed, timer: None, waiting: false, lingering: None }
     }
 

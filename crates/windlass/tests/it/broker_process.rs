@@ -4,12 +4,14 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
+use crate::frames::Frames;
 use crate::http::Client;
 
 #[derive(Debug)]
 pub(crate) struct BrokerProcess {
     child: Child,
     pub(crate) address: SocketAddr,
+    pub(crate) tcp_address: SocketAddr,
     data_dir: tempfile::TempDir,
 }
 
@@ -22,15 +24,35 @@ impl BrokerProcess {
     /// `settings` are environment variables of the process.
     pub(crate) fn start_with(settings: &[(&str, &str)]) -> Self {
         let data_dir = tempfile::tempdir().unwrap();
-        let (child, address) = spawn(data_dir.path(), settings);
-        Self { child, address, data_dir }
+        let (child, Addresses { http, tcp }) = spawn(data_dir.path(), settings);
+        Self { child, address: http, tcp_address: tcp, data_dir }
     }
 
     /// Kills it without warning and starts another one on the same data.
     pub(crate) fn kill_and_restart(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        (self.child, self.address) = spawn(self.data_dir.path(), &[]);
+        let addresses;
+        (self.child, addresses) = spawn(self.data_dir.path(), &[]);
+        (self.address, self.tcp_address) = (addresses.http, addresses.tcp);
+    }
+
+    /// Asks it to stop.
+    pub(crate) fn terminate(&self) {
+        crate::cli::process::terminate(&self.child);
+    }
+
+    /// Its exit code, when it has ended.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn frames(&self) -> Frames {
+        Frames::connect(self.tcp_address)
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -45,9 +67,14 @@ impl Drop for BrokerProcess {
     }
 }
 
-fn spawn(data_dir: &std::path::Path, settings: &[(&str, &str)]) -> (Child, SocketAddr) {
+struct Addresses {
+    http: SocketAddr,
+    tcp: SocketAddr,
+}
+
+fn spawn(data_dir: &std::path::Path, settings: &[(&str, &str)]) -> (Child, Addresses) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_windlass"))
-        .args(["serve", "--http-addr", "127.0.0.1:0", "--data-dir"])
+        .args(["serve", "--http-addr", "127.0.0.1:0", "--tcp-addr", "127.0.0.1:0", "--data-dir"])
         .arg(data_dir.join("data"))
         .current_dir(data_dir)
         .envs(settings.iter().copied())
@@ -56,11 +83,14 @@ fn spawn(data_dir: &std::path::Path, settings: &[(&str, &str)]) -> (Child, Socke
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let address = lines
-        .find_map(|line| line.unwrap().strip_prefix("listening http ").map(|text| text.parse().unwrap()))
-        .expect("the broker says where it listens");
+    let mut listens = |what: &str| {
+        lines
+            .find_map(|line| line.unwrap().strip_prefix(what).map(|text| text.parse().unwrap()))
+            .expect("the broker says where it listens")
+    };
+    let addresses = Addresses { tcp: listens("listening tcp "), http: listens("listening http ") };
     // The rest is read too, so that a full pipe never stops the broker.
     std::thread::spawn(move || lines.for_each(drop));
-    assert_eq!(Client::connect(address).get("/readyz").status, 200);
-    (child, address)
+    assert_eq!(Client::connect(addresses.http).get("/readyz").status, 200);
+    (child, addresses)
 }

@@ -1,0 +1,58 @@
+//! Answers as frames: ACK for what was done, NACK with the problem for what was refused.
+
+use serde::Serialize;
+use windlass_broker::{Error, Submitted};
+use windlass_proto::rest::TaskBody;
+use windlass_proto::tcp::{self, Empty, Kind, TaskAnswer};
+
+use super::job::Done;
+use crate::api::problem::Refused;
+
+/// Adds the frames of a job, one for each of its requests.
+pub(super) fn write(out: &mut Vec<u8>, done: Done) {
+    match done {
+        Done::Submitted(outcomes) => outcomes.into_iter().for_each(|outcome| submitted(out, outcome)),
+        Done::Finished(outcomes) => outcomes.into_iter().for_each(|outcome| match outcome {
+            Ok(()) => accept(out, &Empty {}),
+            Err(error) => refuse(out, error.into()),
+        }),
+        // Usually nothing else waits, and the frame is sent from where it was written.
+        Done::Written(frame) if out.is_empty() => *out = frame,
+        Done::Written(frame) => out.extend_from_slice(&frame),
+        Done::Refused(refused, requests) => {
+            let start = out.len();
+            refuse(out, refused);
+            let end = out.len();
+            (1..requests).for_each(|_| out.extend_from_within(start..end));
+        }
+    }
+}
+
+fn submitted(out: &mut Vec<u8>, outcome: Result<Submitted, Error>) {
+    match outcome {
+        Ok(submitted) => accept(out, &TaskAnswer { task: TaskBody::from(submitted.task) }),
+        Err(error) => refuse(out, error.into()),
+    }
+}
+
+/// A frame of its own, about `room` long.
+pub(super) fn frame(body: &impl Serialize, room: usize) -> Result<Vec<u8>, Refused> {
+    let mut out = Vec::with_capacity(room + tcp::HEAD_BYTES);
+    tcp::write(&mut out, Kind::Ack, body).map_err(Refused::unwritable)?;
+    Ok(out)
+}
+
+fn accept(out: &mut Vec<u8>, body: &impl Serialize) {
+    if let Err(error) = tcp::write(out, Kind::Ack, body) {
+        refuse(out, Refused::unwritable(error));
+    }
+}
+
+pub(super) fn refuse(out: &mut Vec<u8>, refused: Refused) {
+    let problem = refused.into_problem();
+    // 503 is the answer to overload: a log line for each would add to it.
+    if problem.status >= 500 && problem.status != 503 {
+        tracing::warn!(code = problem.code, detail = problem.detail, "refused");
+    }
+    tcp::write(out, Kind::Nack, &problem).expect("a problem is plain text and becomes JSON");
+}

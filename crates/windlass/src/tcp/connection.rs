@@ -1,0 +1,313 @@
+//! One connection, as a state machine that is polled: read, cut into frames, run, answer, write, until nothing moves any more.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use axum::http::StatusCode;
+use bytes::BytesMut;
+use futures_util::Stream;
+use futures_util::stream::FuturesOrdered;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio_util::sync::CancellationToken;
+use windlass_core::limits::FRAME_ANSWERS_BYTES_MAX;
+use windlass_proto::tcp::{Head, take};
+
+use super::deadline::{Deadline, Waiting};
+use super::job::{Done, Job};
+use super::window::Load;
+use super::{Limits, Stopping, answer, request};
+use crate::api::State;
+use crate::api::problem::Refused;
+use crate::server::stall::Stall;
+
+/// Room for reading that an idle connection keeps: a few usual requests.
+const READ_BYTES_MIN: usize = 4 * 1024;
+/// What one read may take from a client that has much to say.
+const READ_BYTES_MAX: usize = 64 * 1024;
+/// A buffer of answers that grew beyond this is not kept.
+const WRITE_BYTES_KEPT: usize = 64 * 1024;
+
+pub(super) struct Connection<'a, S, R, F: Future> {
+    stream: Stall<S>,
+    state: &'a State,
+    limits: &'a Limits,
+    stopping: &'a Stopping,
+    run: R,
+    input: BytesMut,
+    read_bytes: usize,
+    /// Whether more frames are taken; not after the end of the stream, of the server, or of understanding each other.
+    open: bool,
+    /// Whether the next frame is there and must wait for room.
+    full: bool,
+    jobs: FuturesOrdered<F>,
+    /// Of each job, in order; `load` is their sum.
+    loads: VecDeque<Load>,
+    load: Load,
+    out: Vec<u8>,
+    sent: usize,
+    deadline: Deadline,
+    gone: CancellationToken,
+}
+
+/// What a round of polling moved.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moved {
+    read: bool,
+    admitted: bool,
+    answered: bool,
+}
+
+impl<'a, S, R, F> Connection<'a, S, R, F>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    R: Fn(Job) -> F,
+    F: Future<Output = Done>,
+{
+    pub(super) fn new(
+        stream: S,
+        state: &'a State,
+        limits: &'a Limits,
+        stopping: &'a Stopping,
+        run: R,
+    ) -> Self {
+        Self {
+            stream: Stall::new(stream, limits.write_timeout),
+            state,
+            limits,
+            stopping,
+            run,
+            input: BytesMut::new(),
+            read_bytes: READ_BYTES_MIN,
+            open: true,
+            full: false,
+            jobs: FuturesOrdered::new(),
+            loads: VecDeque::new(),
+            load: Load::default(),
+            out: Vec::new(),
+            sent: 0,
+            deadline: Deadline::new(limits),
+            gone: CancellationToken::new(),
+        }
+    }
+
+    /// Until the client has closed its side and has every answer, or cannot be served any longer.
+    pub(super) async fn serve(mut self) -> io::Result<()> {
+        let mut stopping = pin!(self.stopping.signal.cancelled());
+        let mut listening = false;
+        poll_fn(|cx| {
+            // A task has one waker all its life, so the signal is told once; it is not free, and all connections share it.
+            if !std::mem::replace(&mut listening, true) {
+                let _ = stopping.as_mut().poll(cx);
+            }
+            self.poll(cx)
+        })
+        .await?;
+        self.stream.shutdown().await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.stopping.has_begun() {
+            self.open = false;
+        }
+        loop {
+            let moved = self.go_as_far_as_possible(cx)?;
+            if !self.open && self.jobs.is_empty() && self.out.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            let (waiting, moved) = match self.waits_for() {
+                Waiting::Frame => (Waiting::Frame, moved.admitted),
+                Waiting::Request => (Waiting::Request, moved.answered),
+                Waiting::Idle => (Waiting::Idle, moved.admitted || moved.answered),
+            };
+            match self.deadline.poll(cx, waiting, moved, self.limits) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Waiting::Idle) => return Poll::Ready(Ok(())),
+                Poll::Ready(Waiting::Request) => {
+                    return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "a request hangs")));
+                }
+                Poll::Ready(Waiting::Frame) => self.end_with(Refused::new(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "body_timeout",
+                    "The frame came too slowly",
+                )),
+            }
+        }
+    }
+
+    fn waits_for(&self) -> Waiting {
+        if self.open && !self.full && !self.input.is_empty() {
+            Waiting::Frame
+        } else if !self.jobs.is_empty() {
+            Waiting::Request
+        } else {
+            Waiting::Idle
+        }
+    }
+
+    /// When this returns, whatever can move next has the waker.
+    fn go_as_far_as_possible(&mut self, cx: &mut Context<'_>) -> io::Result<Moved> {
+        let mut ever = Moved::default();
+        loop {
+            let moved = Moved { read: self.receive(cx)?, admitted: self.admit(), answered: self.collect(cx) };
+            let held_back = self.is_choked();
+            self.flush(cx)?;
+            ever.admitted |= moved.admitted;
+            ever.answered |= moved.answered;
+            let unchoked = held_back && !self.is_choked();
+            if !(moved.read || moved.admitted || moved.answered || unchoked) {
+                return Ok(ever);
+            }
+        }
+    }
+
+    fn receive(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        if !self.open || self.full {
+            return Ok(false);
+        }
+        self.make_room();
+        let room = self.input.capacity() - self.input.len();
+        match pin!(self.stream.read_buf(&mut self.input)).poll(cx) {
+            Poll::Pending => Ok(false),
+            Poll::Ready(Err(error)) => Err(error),
+            Poll::Ready(Ok(0)) => {
+                self.hang_up();
+                Ok(true)
+            }
+            Poll::Ready(Ok(bytes)) => {
+                if bytes == room {
+                    self.read_bytes = (2 * self.read_bytes).min(READ_BYTES_MAX);
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// The announced length of a frame is believed only as far as its bytes have come.
+    fn make_room(&mut self) {
+        let so_far = self.input.len();
+        if so_far == 0 && self.load.requests == 0 && self.input.capacity() > READ_BYTES_MAX {
+            self.input = BytesMut::new();
+            self.read_bytes = READ_BYTES_MIN;
+        }
+        let missing = Head::read(&self.input).map_or(0, |head| head.frame_bytes().saturating_sub(so_far));
+        self.input.reserve(missing.clamp(self.read_bytes, so_far.max(self.read_bytes)));
+    }
+
+    /// The client sends no more. It may still read its answers, but it is not going to work on tasks that a claim waits for.
+    fn hang_up(&mut self) {
+        self.gone.cancel();
+        if self.input.is_empty() {
+            self.open = false;
+        } else {
+            let title = "The last frame is not complete";
+            self.end_with(Refused::new(StatusCode::BAD_REQUEST, "malformed", title));
+        }
+    }
+
+    /// The last answer: what comes after it cannot be understood.
+    fn end_with(&mut self, refused: Refused) {
+        self.open = false;
+        self.input = BytesMut::new();
+        let load = Load::one();
+        self.load.add(load);
+        self.start(Job::Refused(refused), load);
+    }
+
+    /// Takes every frame that is there and has room, joining neighbours.
+    fn admit(&mut self) -> bool {
+        let mut joined: Option<(Job, Load)> = None;
+        let mut admitted = false;
+        self.full = false;
+        while self.open
+            && let Some(head) = Head::read(&self.input)
+        {
+            let longest = self.state.settings.body_bytes_max();
+            if head.length > longest {
+                if let Some((job, load)) = joined.take() {
+                    self.start(job, load);
+                }
+                self.end_with(Refused::too_large(longest));
+                return true;
+            }
+            if self.input.len() < head.frame_bytes() {
+                break;
+            }
+            let load = Load::of(head);
+            if !self.load.has_room_for(load) {
+                self.full = true;
+                break;
+            }
+            self.load.add(load);
+            admitted = true;
+            let body = take(&mut self.input, head);
+            let next = request::read(self.state, head.kind, body, &self.gone);
+            joined = Some(match joined {
+                None => (next, load),
+                Some((mut job, mut sum)) => match job.join(next) {
+                    Ok(()) => {
+                        sum.add(load);
+                        (job, sum)
+                    }
+                    Err(next) => {
+                        self.start(job, sum);
+                        (next, load)
+                    }
+                },
+            });
+        }
+        if let Some((job, load)) = joined {
+            self.start(job, load);
+        }
+        admitted
+    }
+
+    fn start(&mut self, job: Job, load: Load) {
+        self.jobs.push_back((self.run)(job));
+        self.loads.push_back(load);
+    }
+
+    /// Whether enough answers wait for the client to read them.
+    fn is_choked(&self) -> bool {
+        self.out.len() - self.sent >= FRAME_ANSWERS_BYTES_MAX
+    }
+
+    /// Writes down the answers whose turn it is.
+    fn collect(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut answered = false;
+        while !self.jobs.is_empty() && !self.is_choked() {
+            let Poll::Ready(Some(done)) = Pin::new(&mut self.jobs).poll_next(cx) else { break };
+            if let Some(load) = self.loads.pop_front() {
+                self.load.take(load);
+            }
+            answer::write(&mut self.out, done);
+            answered = true;
+        }
+        answered
+    }
+
+    fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        while self.sent < self.out.len() {
+            match Pin::new(&mut self.stream).poll_write(cx, &self.out[self.sent..]) {
+                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Ok(bytes)) => self.sent += bytes,
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Pending => {
+                    if self.sent >= FRAME_ANSWERS_BYTES_MAX {
+                        self.out.drain(..self.sent);
+                        self.sent = 0;
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        self.sent = 0;
+        self.out.clear();
+        if self.out.capacity() > WRITE_BYTES_KEPT {
+            self.out = Vec::new();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,128 @@
+//! What the broker is asked at a time: one request, or neighbours of one kind.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
+use windlass_broker::{ClaimRequest, Error, Finish, Submit, Submitted};
+use windlass_core::{Name, TaskId};
+use windlass_proto::rest::{BeatBody, TaskBody};
+use windlass_proto::tcp::TaskAnswer;
+use windlass_store::List;
+
+use super::answer;
+use crate::api::problem::Refused;
+use crate::api::{State, batch, claim, stats, tasks, workers};
+
+#[derive(Debug)]
+pub(super) enum Job {
+    Submits(Vec<Submit>),
+    Results(Vec<Finish>),
+    Single(Box<Single>),
+    Refused(Refused),
+}
+
+/// Requests that are not joined with their neighbours.
+#[derive(Debug)]
+pub(super) enum Single {
+    Batch(Bytes),
+    Claim(ClaimRequest, CancellationToken),
+    Beat(Name, BeatBody),
+    Status(TaskId),
+    Cancel(TaskId),
+    List(List),
+    Stats,
+}
+
+/// What came of a job. The usual answers become text only when their turn comes, straight into the buffer that is sent.
+#[derive(Debug)]
+pub(super) enum Done {
+    Submitted(Vec<Result<Submitted, Error>>),
+    Finished(Vec<Result<(), Error>>),
+    /// A whole frame.
+    Written(Vec<u8>),
+    /// All requests of the job, of which there are so many.
+    Refused(Refused, usize),
+}
+
+impl Job {
+    pub(super) fn requests(&self) -> usize {
+        match self {
+            Job::Submits(submits) => submits.len(),
+            Job::Results(results) => results.len(),
+            Job::Single(_) | Job::Refused(_) => 1,
+        }
+    }
+
+    /// Takes in the job of the next request if they can be one; gives it back if not.
+    pub(super) fn join(&mut self, next: Job) -> Result<(), Job> {
+        match (self, next) {
+            (Job::Submits(submits), Job::Submits(more)) => submits.extend(more),
+            (Job::Results(results), Job::Results(more)) => results.extend(more),
+            (_, next) => return Err(next),
+        }
+        Ok(())
+    }
+}
+
+/// A job that panics is answered like any other.
+pub(super) async fn run(state: Arc<State>, job: Job) -> Done {
+    let requests = job.requests();
+    match AssertUnwindSafe(run_unguarded(state, job)).catch_unwind().await {
+        Ok(Ok(done)) => done,
+        Ok(Err(refused)) => Done::Refused(refused, requests),
+        Err(panic) => Done::Refused(panicked(panic.as_ref()), requests),
+    }
+}
+
+async fn run_unguarded(state: Arc<State>, job: Job) -> Result<Done, Refused> {
+    match job {
+        Job::Submits(submits) => Ok(Done::Submitted(state.broker.submit_batch(submits, false).await?)),
+        Job::Results(results) => {
+            let finished = state.broker.finish_all(results).await?;
+            Ok(Done::Finished(finished.into_iter().map(|outcome| outcome.map(drop)).collect()))
+        }
+        // Boxed, because these are rare or large, and every job has room for the largest.
+        Job::Single(single) => Box::pin(run_single(state, *single)).await.map(Done::Written),
+        Job::Refused(refused) => Err(refused),
+    }
+}
+
+async fn run_single(state: Arc<State>, single: Single) -> Result<Vec<u8>, Refused> {
+    let broker = &state.broker;
+    match single {
+        Single::Batch(body) => answer::frame(&batch::submit_all(&state, None, &body).await?, 4096),
+        Single::Claim(request, gone) => {
+            let tasks = tokio::select! {
+                biased;
+                tasks = broker.claim(request) => tasks?,
+                () = gone.cancelled() => Vec::new(),
+            };
+            let (claimed, room) = claim::claimed(tasks);
+            answer::frame(&claimed, room)
+        }
+        Single::Beat(worker, body) => answer::frame(&workers::beat(&state, worker, body).await?, 256),
+        Single::Status(id) => task(broker.get(&id).await?),
+        Single::Cancel(id) => task(broker.cancel(&id).await?),
+        Single::List(list) => {
+            let (page, room) = tasks::read_page(broker.list(list).await?);
+            answer::frame(&page, room)
+        }
+        Single::Stats => answer::frame(&stats::look(&state).await?, 1024),
+    }
+}
+
+fn task(task: windlass_core::Task) -> Result<Vec<u8>, Refused> {
+    let room = 768 + task.body.payload.bytes().len();
+    answer::frame(&TaskAnswer { task: TaskBody::from(task) }, room)
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Refused {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    tracing::error!(panic = text, "a request panicked");
+    Refused::internal()
+}

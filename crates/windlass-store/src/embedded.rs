@@ -32,6 +32,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use windlass_core::schedule::Schedule;
@@ -99,10 +100,10 @@ impl EmbeddedStore {
     async fn send<T>(
         &self,
         command: Command,
+        entry: Bytes,
         reply: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Reply,
     ) -> Result<T, Error> {
         let (sender, receiver) = oneshot::channel();
-        let entry = command.encode();
         self.shared.inbox.push(Op { command, entry, reply: reply(sender) });
         receiver.await.unwrap_or_else(|_| Err(self.gone()))
     }
@@ -124,12 +125,8 @@ impl Store for EmbeddedStore {
         if self.shared.space.is_short() {
             return Err(Error::NoSpace);
         }
-        let command = Command::Insert {
-            tasks: insert.tasks.into_iter().map(submitted).collect(),
-            atomic: insert.atomic,
-            max_depth: insert.max_depth,
-        };
-        self.send(command, Reply::Inserted).await
+        let (command, entry) = Command::insert(insert);
+        self.send(command, entry, Reply::Inserted).await
     }
 
     async fn claim(&self, claim: Claim) -> Result<Vec<Task>, Error> {
@@ -161,7 +158,9 @@ impl Store for EmbeddedStore {
     }
 
     async fn commit(&self, transitions: Vec<Transition>) -> Result<Vec<Committed>, Error> {
-        self.send(Command::Commit { transitions }, Reply::Committed).await
+        let command = Command::Commit { transitions };
+        let entry = command.encode();
+        self.send(command, entry, Reply::Committed).await
     }
 
     async fn extend(&self, extensions: Vec<Extend>) -> Result<Vec<Extended>, Error> {
@@ -211,7 +210,9 @@ impl Store for EmbeddedStore {
     }
 
     async fn set_paused(&self, queue: &Name, paused: bool) -> Result<(), Error> {
-        self.send(Command::Pause { queue: queue.clone(), paused }, Reply::Paused).await
+        let command = Command::Pause { queue: queue.clone(), paused };
+        let entry = command.encode();
+        self.send(command, entry, Reply::Paused).await
     }
 
     async fn schedule(&self, id: &Name) -> Result<Option<Schedule>, Error> {
@@ -236,7 +237,9 @@ impl Store for EmbeddedStore {
             _ => Vec::new(),
         };
         let tasks = tasks.into_iter().map(submitted).collect();
-        self.send(Command::Schedule { write, tasks }, Reply::Scheduled).await
+        let command = Command::Schedule { write, tasks };
+        let entry = command.encode();
+        self.send(command, entry, Reply::Scheduled).await
     }
 
     fn signals(&self) -> &Signals {

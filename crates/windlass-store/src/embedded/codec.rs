@@ -4,12 +4,16 @@
 //! are in the log, in memory and in the table. Decoding never guesses: an unknown state or a name that is not valid is
 //! an error, because it means damage or a newer writer.
 
+mod submitted;
+
 use bytes::Bytes;
 use prost::Message;
 use windlass_core::{
-    Attempt, Body, CancelReason, Change, Lease, Name, NewTask, Outcome, Payload, Priority, Record, State,
-    TaskId, Token, Transition, retry,
+    Attempt, CancelReason, Change, Lease, Name, Outcome, Payload, Priority, Record, State, TaskId, Token,
+    Transition,
 };
+
+pub(super) use submitted::{NewTaskMessage, Writer, decode_body, encode_body};
 
 /// Bytes that cannot be what was written.
 #[derive(Debug, thiserror::Error)]
@@ -31,163 +35,6 @@ pub(super) fn wrong(what: &str) -> Undecodable {
 impl From<prost::DecodeError> for Undecodable {
     fn from(error: prost::DecodeError) -> Self {
         Undecodable(error.to_string())
-    }
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct BodyMessage {
-    #[prost(bytes = "bytes", tag = "1")]
-    payload: Bytes,
-    #[prost(bool, tag = "2")]
-    binary: bool,
-    #[prost(message, repeated, tag = "3")]
-    metadata: Vec<PairMessage>,
-    #[prost(uint64, tag = "4")]
-    timeout_ms: u64,
-    #[prost(uint32, tag = "5")]
-    max_retries: u32,
-    #[prost(uint32, tag = "6")]
-    max_crashes: u32,
-    /// Absent for the default policy.
-    #[prost(message, optional, tag = "7")]
-    retry: Option<PolicyMessage>,
-    #[prost(bytes = "vec", tag = "8")]
-    fingerprint: Vec<u8>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PairMessage {
-    #[prost(string, tag = "1")]
-    key: String,
-    #[prost(string, tag = "2")]
-    value: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PolicyMessage {
-    #[prost(uint32, tag = "1")]
-    kind: u32,
-    #[prost(uint64, tag = "2")]
-    initial_ms: u64,
-    #[prost(double, tag = "3")]
-    factor: f64,
-    #[prost(uint64, tag = "4")]
-    max_ms: u64,
-    #[prost(double, tag = "5")]
-    jitter: f64,
-}
-
-pub(super) fn encode_body(body: &Body) -> Bytes {
-    let policy = PolicyMessage {
-        kind: body.retry.kind as u32,
-        initial_ms: body.retry.initial_ms,
-        factor: body.retry.factor,
-        max_ms: body.retry.max_ms,
-        jitter: body.retry.jitter,
-    };
-    let retry = (body.retry != retry::Policy::default()).then_some(policy);
-    let pair = |(key, value): &(String, String)| PairMessage { key: key.clone(), value: value.clone() };
-    let message = BodyMessage {
-        payload: body.payload.bytes().clone(),
-        binary: matches!(body.payload, Payload::Binary(_)),
-        metadata: body.metadata.iter().map(pair).collect(),
-        timeout_ms: body.timeout_ms,
-        max_retries: body.max_retries,
-        max_crashes: body.max_crashes,
-        retry,
-        fingerprint: body.fingerprint.map(|digest| digest.to_vec()).unwrap_or_default(),
-    };
-    message.encode_to_vec().into()
-}
-
-pub(super) fn decode_body(bytes: Bytes) -> Result<Body> {
-    let message = BodyMessage::decode(bytes)?;
-    let retry = match message.retry {
-        None => retry::Policy::default(),
-        Some(policy) => retry::Policy {
-            kind: *retry::Kind::ALL
-                .iter()
-                .find(|kind| **kind as u32 == policy.kind)
-                .ok_or_else(|| wrong("unknown retry policy"))?,
-            initial_ms: policy.initial_ms,
-            factor: policy.factor,
-            max_ms: policy.max_ms,
-            jitter: policy.jitter,
-        },
-    };
-    let fingerprint = match message.fingerprint.len() {
-        0 => None,
-        _ => Some(
-            message.fingerprint.as_slice().try_into().map_err(|_| wrong("fingerprint of a wrong length"))?,
-        ),
-    };
-    Ok(Body {
-        payload: if message.binary {
-            Payload::Binary(message.payload)
-        } else {
-            Payload::Json(message.payload)
-        },
-        metadata: message.metadata.into_iter().map(|pair| (pair.key, pair.value)).collect(),
-        timeout_ms: message.timeout_ms,
-        max_retries: message.max_retries,
-        max_crashes: message.max_crashes,
-        retry,
-        fingerprint,
-    })
-}
-
-/// A submitted task as the log carries it: the head for the index, the body as encoded bytes.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct NewTaskMessage {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(string, tag = "2")]
-    queue: String,
-    #[prost(string, tag = "3")]
-    kind: String,
-    #[prost(uint32, tag = "4")]
-    priority: u32,
-    #[prost(uint64, tag = "5")]
-    created_at: u64,
-    #[prost(uint64, optional, tag = "6")]
-    scheduled_at: Option<u64>,
-    #[prost(uint64, optional, tag = "7")]
-    expires_at: Option<u64>,
-    #[prost(uint64, tag = "8")]
-    retention_ms: u64,
-    #[prost(bytes = "bytes", tag = "9")]
-    body: Bytes,
-}
-
-impl NewTaskMessage {
-    pub(super) fn new(task: &NewTask, body: Bytes) -> Self {
-        Self {
-            id: task.id.as_str().to_owned(),
-            queue: task.queue.as_str().to_owned(),
-            kind: task.kind.as_str().to_owned(),
-            priority: u32::from(task.priority.0),
-            created_at: task.created_at,
-            scheduled_at: task.scheduled_at,
-            expires_at: task.expires_at,
-            retention_ms: task.retention_ms,
-            body,
-        }
-    }
-
-    pub(super) fn into_parts(self) -> Result<(NewTask, Bytes)> {
-        let body = decode_body(self.body.clone())?;
-        let task = NewTask {
-            id: id(&self.id)?,
-            queue: name(&self.queue)?,
-            kind: name(&self.kind)?,
-            priority: priority(self.priority)?,
-            created_at: self.created_at,
-            scheduled_at: self.scheduled_at,
-            expires_at: self.expires_at,
-            retention_ms: self.retention_ms,
-            body,
-        };
-        Ok((task, self.body))
     }
 }
 

@@ -3,12 +3,13 @@
 
 use bytes::Bytes;
 use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint};
 use windlass_core::choice::{Mode, Queue};
 use windlass_core::{Name, NewTask, Transition};
 
-use super::codec::{self, NewTaskMessage, TransitionMessage, Undecodable};
+use super::codec::{self, NewTaskMessage, TransitionMessage, Undecodable, Writer};
 use super::schedules::ScheduleEntry;
-use crate::store::{Claim, WriteSchedule};
+use crate::store::{Claim, Insert, WriteSchedule};
 
 #[derive(Debug)]
 pub(super) enum Command {
@@ -105,14 +106,28 @@ struct PauseEntry {
 }
 
 impl Command {
+    /// An insert and its entry, of which the bodies are parts.
+    pub(super) fn insert(insert: Insert) -> (Command, Bytes) {
+        let Insert { tasks, atomic, max_depth } = insert;
+        let writer = Writer::new(1, &tasks);
+        let rest = InsertEntry { tasks: Vec::new(), atomic, max_depth };
+        let len = writer.encoded_len() + rest.encoded_len();
+        let mut buffer = Vec::with_capacity(len + 16);
+        encode_key(1, WireType::LengthDelimited, &mut buffer);
+        encode_varint(len as u64, &mut buffer);
+        let bodies = writer.encode(&mut buffer);
+        rest.encode_raw(&mut buffer);
+        let entry = Bytes::from(buffer);
+        let submitted = |(task, body)| Submitted { task, body: entry.slice(body) };
+        let tasks = tasks.into_iter().zip(bodies).map(submitted).collect();
+        (Command::Insert { tasks, atomic, max_depth }, entry)
+    }
+
+    /// The entry of any other command.
     pub(super) fn encode(&self) -> Bytes {
         let mut entry = Entry::default();
         match self {
-            Command::Insert { tasks, atomic, max_depth } => {
-                let tasks =
-                    tasks.iter().map(|new| NewTaskMessage::new(&new.task, new.body.clone())).collect();
-                entry.insert = Some(InsertEntry { tasks, atomic: *atomic, max_depth: *max_depth });
-            }
+            Command::Insert { .. } => unreachable!("an insert is encoded when it is made"),
             Command::Claim { claim, now } => entry.claim = Some(claim_entry(claim, *now)),
             Command::Commit { transitions } => {
                 let transitions = transitions.iter().filter_map(TransitionMessage::new).collect();

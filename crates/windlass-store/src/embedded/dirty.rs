@@ -89,9 +89,21 @@ impl Dirty {
 
     /// A slot for this generation, if the frozen one has the task.
     pub(super) fn next_of_frozen(&self, seq: u64) -> Option<Slot> {
-        let mut slot = self.frozen.get(&seq)?.clone();
-        slot.base = (!slot.gone).then(|| Keys::of(&slot.record));
-        Some(slot)
+        let below = self.frozen.get(&seq)?;
+        Some(Slot {
+            record: below.record.clone(),
+            lane: below.lane,
+            queue: below.queue,
+            // It stays with the frozen one, and is in the table after that.
+            body: None,
+            base: (!below.gone).then(|| Keys::of(&below.record)),
+            gone: below.gone,
+        })
+    }
+
+    /// The body of a task, if memory has it. It may be in the frozen generation when the active one has the task too.
+    pub(super) fn body(&self, seq: u64) -> Option<&Bytes> {
+        [&self.active, &*self.frozen].into_iter().find_map(|slots| slots.get(&seq)?.body.as_ref())
     }
 
     pub(super) fn insert(&mut self, slot: Slot) {

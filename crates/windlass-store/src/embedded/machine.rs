@@ -23,7 +23,7 @@ use super::index::Index;
 use super::leases::Leases;
 use super::names::{Changed, Names};
 use super::schedules::{self as schedules_table, Book};
-use super::tables::{MetaMessage, Snapshot};
+use super::tables::{MetaMessage, Row, Snapshot};
 use crate::clock::Clock;
 use crate::store::{Committed, Error, Inserted, Ledger, ScheduleWritten, Signals};
 
@@ -285,7 +285,7 @@ impl Machine {
     }
 
     fn stored(&self, seq: u64) -> Result<Option<Loaded>, Error> {
-        let Some((bytes, body)) = self.snapshot.task(seq)? else { return Ok(None) };
+        let Some(Row { record: bytes, body }) = self.snapshot.task(seq)? else { return Ok(None) };
         let mut found = 0;
         let names = |lane| {
             found = lane;

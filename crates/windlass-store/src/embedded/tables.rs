@@ -5,6 +5,7 @@
 //! verifies its pages only when it repairs: a flipped bit is found when it is read, and never served.
 
 pub(super) mod block;
+pub(super) mod ids;
 pub(super) mod seal;
 pub(super) mod set;
 
@@ -30,7 +31,10 @@ pub(super) type ListingKey = (u32, u8, u64);
 pub(super) const TASKS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("tasks");
 /// Records and bodies that stand apart, by `(seq, part)`.
 pub(super) const LARGE: TableDefinition<'static, (u64, u8), &[u8]> = TableDefinition::new("large");
-pub(super) const IDS: TableDefinition<'static, &str, u64> = TableDefinition::new("ids");
+/// Ids that carry their time, by time: see `ids`…
+pub(super) const DATED_IDS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("dated_ids");
+/// …and the others one by one.
+pub(super) const IDS: TableDefinition<'static, &[u8], u64> = TableDefinition::new("ids");
 /// Sets of places `(lane, a, b / SPAN)` for the tasks whose `b` is their number…
 pub(super) const ORDER: TableDefinition<'static, OrderKey, &[u8]> = TableDefinition::new("order");
 /// …and the others one by one.
@@ -60,6 +64,7 @@ pub(super) fn open(path: &Path, cache_bytes: usize, verify_bytes: u64) -> Result
     let write = begin_write(&database)?;
     write.open_table(TASKS).map_err(failed("make a table"))?;
     write.open_table(LARGE).map_err(failed("make a table"))?;
+    write.open_table(DATED_IDS).map_err(failed("make a table"))?;
     write.open_table(IDS).map_err(failed("make a table"))?;
     write.open_table(ORDER).map_err(failed("make a table"))?;
     write.open_table(MOVED).map_err(failed("make a table"))?;
@@ -107,7 +112,8 @@ pub(super) fn begin_write(database: &Database) -> Result<WriteTransaction, Error
 pub(super) struct Snapshot {
     tasks: ReadOnlyTable<u64, &'static [u8]>,
     large: ReadOnlyTable<(u64, u8), &'static [u8]>,
-    ids: ReadOnlyTable<&'static str, u64>,
+    dated_ids: ReadOnlyTable<u64, &'static [u8]>,
+    ids: ReadOnlyTable<&'static [u8], u64>,
     order: ReadOnlyTable<OrderKey, &'static [u8]>,
     moved: ReadOnlyTable<OrderKey, u64>,
     listing: ReadOnlyTable<ListingKey, &'static [u8]>,
@@ -120,6 +126,14 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
+/// A task as it is kept.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) record: Bytes,
+    /// `None` if it stands apart.
+    pub(super) body: Option<Bytes>,
+}
+
 type Entries<'a, T> = Box<dyn Iterator<Item = Result<T, Error>> + 'a>;
 
 impl Snapshot {
@@ -128,6 +142,7 @@ impl Snapshot {
         Ok(Snapshot {
             tasks: read.open_table(TASKS).map_err(failed("open a table"))?,
             large: read.open_table(LARGE).map_err(failed("open a table"))?,
+            dated_ids: read.open_table(DATED_IDS).map_err(failed("open a table"))?,
             ids: read.open_table(IDS).map_err(failed("open a table"))?,
             order: read.open_table(ORDER).map_err(failed("open a table"))?,
             moved: read.open_table(MOVED).map_err(failed("open a table"))?,
@@ -136,8 +151,7 @@ impl Snapshot {
         })
     }
 
-    /// The record of a task, and its body unless that stands apart.
-    pub(super) fn task(&self, seq: u64) -> Result<Option<(Bytes, Option<Bytes>)>, Error> {
+    pub(super) fn task(&self, seq: u64) -> Result<Option<Row>, Error> {
         let block = seq / BLOCK_TASKS;
         let Some(value) = self.tasks.get(block).map_err(failed("read a task"))? else { return Ok(None) };
         let found = entries(block, seal::open(block, value.value())?)?;
@@ -146,13 +160,13 @@ impl Snapshot {
             Some(record) => Bytes::copy_from_slice(record),
             None => self.apart(seq, RECORD_PART)?,
         };
-        Ok(Some((record, entry.body.map(Bytes::copy_from_slice))))
+        Ok(Some(Row { record, body: entry.body.map(Bytes::copy_from_slice) }))
     }
 
     pub(super) fn body(&self, seq: u64) -> Result<Option<Bytes>, Error> {
         match self.task(seq)? {
-            Some((_, Some(body))) => Ok(Some(body)),
-            Some((_, None)) => self.apart(seq, BODY_PART).map(Some),
+            Some(Row { body: Some(body), .. }) => Ok(Some(body)),
+            Some(Row { body: None, .. }) => self.apart(seq, BODY_PART).map(Some),
             None => Ok(None),
         }
     }
@@ -164,7 +178,13 @@ impl Snapshot {
     }
 
     pub(super) fn seq_of(&self, id: &str) -> Result<Option<u64>, Error> {
-        Ok(self.ids.get(id).map_err(failed("look up an id"))?.map(|value| value.value()))
+        if let Some(dated) = ids::Dated::parse(id)
+            && let Some(value) = self.dated_ids.get(dated.row()).map_err(failed("look up an id"))?
+            && let Some(seq) = ids::find(seal::open(dated.row(), value.value())?, &dated)
+        {
+            return Ok(Some(seq));
+        }
+        Ok(self.ids.get(id.as_bytes()).map_err(failed("look up an id"))?.map(|value| value.value()))
     }
 
     pub(super) fn order(
@@ -203,7 +223,8 @@ impl Snapshot {
     /// The records of all tasks below `before`, newest first.
     pub(super) fn tasks_below(&self, before: u64) -> Result<Entries<'_, (u64, Bytes)>, Error> {
         let range = self.tasks.range(..=before / BLOCK_TASKS).map_err(failed("list tasks"))?;
-        let read = move |block: u64, value: &[u8]| -> Result<Vec<Result<(u64, Bytes), Error>>, Error> {
+        type Records = Vec<Result<(u64, Bytes), Error>>;
+        let read = move |block: u64, value: &[u8]| -> Result<Records, Error> {
             let found = entries(block, seal::open(block, value)?)?.into_iter().rev();
             let record = |entry: block::Entry<'_>| match entry.record {
                 Some(record) => Ok((entry.seq, Bytes::copy_from_slice(record))),

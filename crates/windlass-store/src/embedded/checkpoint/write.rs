@@ -10,9 +10,10 @@ use crate::embedded::dirty::{Keys, PRUNE_LANE, Slot, WAKE_LANE};
 use crate::embedded::machine::Frame;
 use crate::embedded::schedules;
 use crate::embedded::tables::block::{BLOCK_TASKS, Entry, INLINE_BYTES_MAX, entries};
+use crate::embedded::tables::ids::{self, Dated};
 use crate::embedded::tables::set::{SPAN, Set};
 use crate::embedded::tables::{
-    self, BODY_PART, IDS, LANES, LARGE, LISTING, ListingKey, META, MOVED, ORDER, OrderKey, QUEUES,
+    self, BODY_PART, DATED_IDS, IDS, LANES, LARGE, LISTING, ListingKey, META, MOVED, ORDER, OrderKey, QUEUES,
     RECORD_PART, TASKS, failed, seal,
 };
 use crate::store::Error;
@@ -116,16 +117,46 @@ fn write_apart(large: &mut LargeTable<'_>, key: (u64, u8), value: &[u8]) -> Resu
     Ok(())
 }
 
+/// An id that was removed and given anew must end up present, so what goes is named with its task.
 fn write_ids(write: &WriteTransaction, slots: &BTreeMap<u64, Slot>) -> Result<(), Error> {
     let is_new = |slot: &Slot| !slot.gone && slot.base.is_none();
-    let changed = slots.values().filter(|slot| slot.gone || is_new(slot));
-    let mut ids: Vec<(&str, u64, bool)> =
-        changed.map(|slot| (slot.record.id.as_str(), slot.record.seq, !slot.gone)).collect();
-    // An id that was removed and given anew must end up present.
-    ids.sort_unstable();
+    let mut dated: Vec<(Dated, &Slot)> = Vec::new();
+    let mut others: Vec<&Slot> = Vec::new();
+    for slot in slots.values().filter(|slot| slot.gone || is_new(slot)) {
+        match Dated::parse(slot.record.id.as_str()) {
+            Some(id) => dated.push((id, slot)),
+            None => others.push(slot),
+        }
+    }
+    // By row, and within it what goes first: it makes room.
+    dated.sort_unstable_by_key(|(id, slot)| (id.row(), !slot.gone, slot.record.seq));
+    let mut table = write.open_table(DATED_IDS).map_err(failed("open a table"))?;
+    let mut buffer = Vec::new();
+    for changes in dated.chunk_by(|(a, _), (b, _)| a.row() == b.row()) {
+        let row = changes[0].0.row();
+        buffer.clear();
+        if let Some(stored) = table.get(row).map_err(failed("read an id"))? {
+            buffer.extend_from_slice(seal::open(row, stored.value())?);
+        }
+        for (id, slot) in changes {
+            let seq = slot.record.seq;
+            let done =
+                if slot.gone { ids::remove(&mut buffer, id, seq) } else { ids::add(&mut buffer, id, seq) };
+            if !done {
+                others.push(slot);
+            }
+        }
+        if buffer.is_empty() {
+            table.remove(row).map_err(failed("remove an id"))?;
+        } else {
+            table.insert(row, seal::close(row, &mut buffer)).map_err(failed("write an id"))?;
+        }
+    }
+    others.sort_unstable_by_key(|slot| (&slot.record.id, !slot.gone));
     let mut table = write.open_table(IDS).map_err(failed("open a table"))?;
-    for (id, seq, present) in ids {
-        if present {
+    for slot in others {
+        let (id, seq) = (slot.record.id.as_str().as_bytes(), slot.record.seq);
+        if !slot.gone {
             table.insert(id, seq).map_err(failed("write an id"))?;
         } else if table.get(id).map_err(failed("read an id"))?.is_some_and(|found| found.value() == seq) {
             table.remove(id).map_err(failed("remove an id"))?;

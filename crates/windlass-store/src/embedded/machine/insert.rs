@@ -22,27 +22,35 @@ impl Machine {
         if atomic && let Some(refused) = self.rehearse(tasks, max_depth)? {
             return Ok(Output::Inserted(refused));
         }
-        let added = tasks.iter().map(|new| self.add(new, max_depth));
+        let mut latest = None;
+        let added = tasks.iter().map(|new| self.add(new, max_depth, &mut latest));
         Ok(Output::Inserted(added.collect::<Result<_, _>>()?))
     }
 
-    fn add(&mut self, new: &Submitted, max_depth: Option<u64>) -> Result<Inserted, Error> {
+    /// `latest` is the lane of the task before, which is mostly the lane of this one.
+    fn add(
+        &mut self,
+        new: &Submitted,
+        max_depth: Option<u64>,
+        latest: &mut Option<u32>,
+    ) -> Result<Inserted, Error> {
         if let Some(task) = self.taken(&new.task.id, &new.task.body)? {
             let same = task.body.repeats(&new.task.body);
             return Ok(if same { Inserted::Same(Box::new(task)) } else { Inserted::Clash });
         }
-        let queue = self.names.queue_number(&new.task.queue);
-        if max_depth.is_some_and(|max| queue.map_or(0, |queue| self.waiting(queue)) >= max) {
-            return Ok(Inserted::QueueFull);
-        }
-        let queue = self.names.add_queue(&new.task.queue);
-        let lane = match self.names.lane_number(queue, &new.task.kind) {
-            Some(lane) => lane,
-            None => {
-                self.index.add_lane(false);
-                self.names.add_lane(queue, &new.task.kind)
+        if let Some(max) = max_depth {
+            let queue = self.names.queue_number(&new.task.queue);
+            if queue.map_or(0, |queue| self.waiting(queue)) >= max {
+                return Ok(Inserted::QueueFull);
             }
+        }
+        let same = |lane: &u32| self.names.of_lane(*lane) == Some((&new.task.queue, &new.task.kind));
+        let lane = match latest.filter(same) {
+            Some(lane) => lane,
+            None => self.lane_of(new),
         };
+        *latest = Some(lane);
+        let queue = self.names.queue_of_lane(lane);
         // Names are shared with the queue, so that a backlog does not hold each of them a thousand times.
         let mut record = Record::submitted(&new.task, self.next_number);
         if let Some((queue, kind)) = self.names.of_lane(lane) {
@@ -104,6 +112,15 @@ impl Machine {
         let mut record = self.record(seq)?.ok_or_else(|| missing(seq))?;
         self.leases.complete(&mut record);
         Ok(Some(Task { record, body: decode_body(seq, self.body(seq)?)? }))
+    }
+
+    /// The lane of a new task, made if it is the first of its queue and type.
+    fn lane_of(&mut self, new: &Submitted) -> u32 {
+        let queue = self.names.add_queue(&new.task.queue);
+        self.names.lane_number(queue, &new.task.kind).unwrap_or_else(|| {
+            self.index.add_lane(false);
+            self.names.add_lane(queue, &new.task.kind)
+        })
     }
 
     fn has_lane(&self, new: &Submitted) -> bool {

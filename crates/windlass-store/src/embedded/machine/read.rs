@@ -35,8 +35,8 @@ impl Machine {
     }
 
     pub(super) fn body(&self, seq: u64) -> Result<Bytes, Error> {
-        match self.dirty.get(seq).and_then(|slot| slot.body.clone()) {
-            Some(body) => Ok(body),
+        match self.dirty.body(seq) {
+            Some(body) => Ok(body.clone()),
             None => self.snapshot.body(seq)?.ok_or_else(|| missing(seq)),
         }
     }
@@ -310,7 +310,7 @@ impl Listing {
                 break;
             }
             looked_at += 1;
-            let (bytes, _) = self.snapshot.task(next)?.ok_or_else(|| missing(next))?;
+            let bytes = self.snapshot.task(next)?.ok_or_else(|| missing(next))?.record;
             if matches(next, bytes)? {
                 stored.seqs.push(next);
             }

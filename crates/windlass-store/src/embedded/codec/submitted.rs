@@ -1,0 +1,311 @@
+//! New tasks: the head for the index, the body as it is kept.
+//!
+//! Submits are what there is most of, so they are written field by field from where they are, into one buffer that is
+//! the entry of the log and of which every body is a part: nothing is copied into messages of its own first. What is read
+//! back are ordinary messages, and a test holds the two against each other.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use prost::Message;
+use prost::encoding::{self, WireType, encode_key, encode_varint, encoded_len_varint, key_len};
+use windlass_core::{Body, NewTask, Payload, retry};
+
+use super::{Result, id, name, priority, wrong};
+
+#[derive(Clone, PartialEq, Message)]
+struct BodyMessage {
+    #[prost(bytes = "bytes", tag = "1")]
+    payload: Bytes,
+    #[prost(bool, tag = "2")]
+    binary: bool,
+    #[prost(message, repeated, tag = "3")]
+    metadata: Vec<PairMessage>,
+    #[prost(uint64, tag = "4")]
+    timeout_ms: u64,
+    #[prost(uint32, tag = "5")]
+    max_retries: u32,
+    #[prost(uint32, tag = "6")]
+    max_crashes: u32,
+    /// Absent for the default policy.
+    #[prost(message, optional, tag = "7")]
+    retry: Option<PolicyMessage>,
+    #[prost(bytes = "vec", tag = "8")]
+    fingerprint: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PairMessage {
+    #[prost(string, tag = "1")]
+    key: String,
+    #[prost(string, tag = "2")]
+    value: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PolicyMessage {
+    #[prost(uint32, tag = "1")]
+    kind: u32,
+    #[prost(uint64, tag = "2")]
+    initial_ms: u64,
+    #[prost(double, tag = "3")]
+    factor: f64,
+    #[prost(uint64, tag = "4")]
+    max_ms: u64,
+    #[prost(double, tag = "5")]
+    jitter: f64,
+}
+
+fn body_message(body: &Body) -> BodyMessage {
+    let policy = PolicyMessage {
+        kind: body.retry.kind as u32,
+        initial_ms: body.retry.initial_ms,
+        factor: body.retry.factor,
+        max_ms: body.retry.max_ms,
+        jitter: body.retry.jitter,
+    };
+    let pair = |(key, value): &(String, String)| PairMessage { key: key.clone(), value: value.clone() };
+    BodyMessage {
+        payload: body.payload.bytes().clone(),
+        binary: matches!(body.payload, Payload::Binary(_)),
+        metadata: body.metadata.iter().map(pair).collect(),
+        timeout_ms: body.timeout_ms,
+        max_retries: body.max_retries,
+        max_crashes: body.max_crashes,
+        retry: (body.retry != retry::Policy::default()).then_some(policy),
+        fingerprint: body.fingerprint.map(|digest| digest.to_vec()).unwrap_or_default(),
+    }
+}
+
+pub(in crate::embedded) fn encode_body(body: &Body) -> Bytes {
+    body_message(body).encode_to_vec().into()
+}
+
+pub(in crate::embedded) fn decode_body(bytes: Bytes) -> Result<Body> {
+    let message = BodyMessage::decode(bytes)?;
+    let retry = match message.retry {
+        None => retry::Policy::default(),
+        Some(policy) => retry::Policy {
+            kind: *retry::Kind::ALL
+                .iter()
+                .find(|kind| **kind as u32 == policy.kind)
+                .ok_or_else(|| wrong("unknown retry policy"))?,
+            initial_ms: policy.initial_ms,
+            factor: policy.factor,
+            max_ms: policy.max_ms,
+            jitter: policy.jitter,
+        },
+    };
+    let fingerprint = match message.fingerprint.len() {
+        0 => None,
+        _ => Some(
+            message.fingerprint.as_slice().try_into().map_err(|_| wrong("fingerprint of a wrong length"))?,
+        ),
+    };
+    Ok(Body {
+        payload: if message.binary {
+            Payload::Binary(message.payload)
+        } else {
+            Payload::Json(message.payload)
+        },
+        metadata: message.metadata.into_iter().map(|pair| (pair.key, pair.value)).collect(),
+        timeout_ms: message.timeout_ms,
+        max_retries: message.max_retries,
+        max_crashes: message.max_crashes,
+        retry,
+        fingerprint,
+    })
+}
+
+/// A submitted task as the log carries it: the head for the index, the body as encoded bytes.
+#[derive(Clone, PartialEq, Message)]
+pub(in crate::embedded) struct NewTaskMessage {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(string, tag = "2")]
+    queue: String,
+    #[prost(string, tag = "3")]
+    kind: String,
+    #[prost(uint32, tag = "4")]
+    priority: u32,
+    #[prost(uint64, tag = "5")]
+    created_at: u64,
+    #[prost(uint64, optional, tag = "6")]
+    scheduled_at: Option<u64>,
+    #[prost(uint64, optional, tag = "7")]
+    expires_at: Option<u64>,
+    #[prost(uint64, tag = "8")]
+    retention_ms: u64,
+    #[prost(bytes = "bytes", tag = "9")]
+    body: Bytes,
+}
+
+impl NewTaskMessage {
+    /// For the few that are part of another message.
+    pub(in crate::embedded) fn new(task: &NewTask, body: Bytes) -> Self {
+        Self {
+            id: task.id.as_str().to_owned(),
+            queue: task.queue.as_str().to_owned(),
+            kind: task.kind.as_str().to_owned(),
+            priority: u32::from(task.priority.0),
+            created_at: task.created_at,
+            scheduled_at: task.scheduled_at,
+            expires_at: task.expires_at,
+            retention_ms: task.retention_ms,
+            body,
+        }
+    }
+
+    pub(in crate::embedded) fn into_parts(self) -> Result<(NewTask, Bytes)> {
+        let body = decode_body(self.body.clone())?;
+        let task = NewTask {
+            id: id(&self.id)?,
+            queue: name(&self.queue)?,
+            kind: name(&self.kind)?,
+            priority: priority(self.priority)?,
+            created_at: self.created_at,
+            scheduled_at: self.scheduled_at,
+            expires_at: self.expires_at,
+            retention_ms: self.retention_ms,
+            body,
+        };
+        Ok((task, self.body))
+    }
+}
+
+/// Writes new tasks one after the other, each as a field of the message around it.
+#[derive(Debug)]
+pub(in crate::embedded) struct Writer<'a> {
+    tasks: Vec<(&'a NewTask, BodyMessage, Lengths)>,
+    tag: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Lengths {
+    body: usize,
+    task: usize,
+}
+
+impl<'a> Writer<'a> {
+    pub(in crate::embedded) fn new(tag: u32, tasks: &'a [NewTask]) -> Self {
+        let measured = |task: &'a NewTask| {
+            let message = body_message(&task.body);
+            let body = message.encoded_len();
+            (task, message, Lengths { body, task: task_len(task, body) })
+        };
+        Self { tasks: tasks.iter().map(measured).collect(), tag }
+    }
+
+    pub(in crate::embedded) fn encoded_len(&self) -> usize {
+        let field = |len: usize| key_len(self.tag) + encoded_len_varint(len as u64) + len;
+        self.tasks.iter().map(|(_, _, len)| field(len.task)).sum()
+    }
+
+    /// Returns where in the buffer each body stands.
+    pub(in crate::embedded) fn encode(self, buffer: &mut Vec<u8>) -> Vec<Range<usize>> {
+        let mut bodies = Vec::with_capacity(self.tasks.len());
+        for (task, body, len) in self.tasks {
+            encode_key(self.tag, WireType::LengthDelimited, buffer);
+            encode_varint(len.task as u64, buffer);
+            encode_head(task, buffer);
+            encode_key(BODY_TAG, WireType::LengthDelimited, buffer);
+            encode_varint(len.body as u64, buffer);
+            let start = buffer.len();
+            body.encode_raw(buffer);
+            bodies.push(start..buffer.len());
+        }
+        bodies
+    }
+}
+
+const BODY_TAG: u32 = 9;
+
+fn texts(task: &NewTask) -> [(u32, &str); 3] {
+    [(1, task.id.as_str()), (2, task.queue.as_str()), (3, task.kind.as_str())]
+}
+
+/// Numbers that are written: zero and absent are not.
+fn numbers(task: &NewTask) -> impl Iterator<Item = (u32, u64)> {
+    let given = |number: u64| (number != 0).then_some(number);
+    [
+        (4, given(u64::from(task.priority.0))),
+        (5, given(task.created_at)),
+        (6, task.scheduled_at),
+        (7, task.expires_at),
+        (8, given(task.retention_ms)),
+    ]
+    .into_iter()
+    .filter_map(|(tag, number)| Some((tag, number?)))
+}
+
+fn task_len(task: &NewTask, body: usize) -> usize {
+    let field = |len: usize| 1 + encoded_len_varint(len as u64) + len;
+    let texts: usize = texts(task).into_iter().map(|(_, text)| field(text.len())).sum();
+    let numbers: usize = numbers(task).map(|(_, number)| 1 + encoded_len_varint(number)).sum();
+    texts + numbers + field(body)
+}
+
+fn encode_head(task: &NewTask, buffer: &mut Vec<u8>) {
+    for (tag, text) in texts(task) {
+        encode_key(tag, WireType::LengthDelimited, buffer);
+        encode_varint(text.len() as u64, buffer);
+        buffer.extend_from_slice(text.as_bytes());
+    }
+    for (tag, number) in numbers(task) {
+        encoding::uint64::encode(tag, &number, buffer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::{Name, Priority, TaskId};
+
+    use super::*;
+
+    fn task(fields: u64) -> NewTask {
+        let some = |bit: u64, value: u64| (fields & bit != 0).then_some(value);
+        NewTask {
+            id: TaskId::new("an-id").unwrap(),
+            queue: Name::new("queue").unwrap(),
+            kind: Name::new("kind").unwrap(),
+            priority: Priority(some(1, 200).unwrap_or(0) as u8),
+            created_at: some(2, 1_790_000_000_000).unwrap_or(0),
+            scheduled_at: some(4, if fields & 128 != 0 { 0 } else { 300 }),
+            expires_at: some(8, 0),
+            retention_ms: some(16, 127).unwrap_or(0),
+            body: Body {
+                payload: Payload::Json(Bytes::from(vec![b'7'; some(32, 300).unwrap_or(0) as usize])),
+                metadata: some(64, 1).map(|_| ("key".to_owned(), "value".to_owned())).into_iter().collect(),
+                timeout_ms: 5,
+                max_retries: 3,
+                max_crashes: 0,
+                retry: retry::Policy::default(),
+                fingerprint: some(64, 1).map(|_| [9; 16]),
+            },
+        }
+    }
+
+    /// A message around the tasks, as the log has one.
+    #[derive(Clone, PartialEq, Message)]
+    struct Around {
+        #[prost(message, repeated, tag = "3")]
+        tasks: Vec<NewTaskMessage>,
+    }
+
+    #[test]
+    fn what_is_written_field_by_field_is_the_message() {
+        let tasks: Vec<NewTask> = (0..256).map(task).collect();
+        let writer = Writer::new(3, &tasks);
+        let len = writer.encoded_len();
+        let mut buffer = Vec::new();
+        let bodies = writer.encode(&mut buffer);
+        assert_eq!(buffer.len(), len);
+        let read = Around::decode(&buffer[..]).unwrap();
+        assert_eq!(read.encode_to_vec(), buffer);
+        for ((task, message), body) in tasks.into_iter().zip(read.tasks).zip(bodies) {
+            let (read, kept) = message.into_parts().unwrap();
+            assert_eq!(read, task);
+            assert_eq!(kept, buffer[body]);
+        }
+    }
+}

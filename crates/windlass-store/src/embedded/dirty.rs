@@ -4,10 +4,11 @@
 //! by the newest generation that has it, else by the tables. Each slot remembers under which keys the generation below
 //! knows its task, so that a checkpoint writes only the net change.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use foldhash::HashMap;
 use windlass_core::{Record, TaskId};
 
 use super::index::Place;
@@ -53,11 +54,14 @@ impl Keys {
 }
 
 /// What a checkpoint writes; shared with the thread that writes it.
-pub(super) type Frozen = Arc<BTreeMap<u64, Slot>>;
+pub(super) type Frozen = Arc<Slots>;
+
+/// By number. Boxed, so that finding and adding one moves no others.
+pub(super) type Slots = BTreeMap<u64, Box<Slot>>;
 
 #[derive(Debug, Default)]
 pub(super) struct Dirty {
-    active: BTreeMap<u64, Slot>,
+    active: Slots,
     frozen: Frozen,
     active_ids: HashMap<TaskId, u64>,
     frozen_ids: HashMap<TaskId, u64>,
@@ -75,7 +79,7 @@ impl Dirty {
     }
 
     pub(super) fn get(&self, seq: u64) -> Option<&Slot> {
-        self.active.get(&seq).or_else(|| self.frozen.get(&seq))
+        self.active.get(&seq).or_else(|| self.frozen.get(&seq)).map(|slot| &**slot)
     }
 
     pub(super) fn seq_of(&self, id: &TaskId) -> Option<u64> {
@@ -84,7 +88,7 @@ impl Dirty {
 
     /// The slot to change, if this generation has the task.
     pub(super) fn active_mut(&mut self, seq: u64) -> Option<&mut Slot> {
-        self.active.get_mut(&seq)
+        self.active.get_mut(&seq).map(|slot| &mut **slot)
     }
 
     /// A slot for this generation, if the frozen one has the task.
@@ -109,7 +113,7 @@ impl Dirty {
     pub(super) fn insert(&mut self, slot: Slot) {
         self.bytes += cost(&slot);
         self.active_ids.insert(slot.record.id.clone(), slot.record.seq);
-        self.active.insert(slot.record.seq, slot);
+        self.active.insert(slot.record.seq, Box::new(slot));
     }
 
     /// The task is gone. If no generation below knows it, no trace remains.
@@ -153,7 +157,7 @@ impl Dirty {
                 (Some(_), None) => active.next(),
                 (None, _) => frozen.next(),
             }
-            .map(|(_, slot)| slot)
+            .map(|(_, slot)| &**slot)
         })
     }
 

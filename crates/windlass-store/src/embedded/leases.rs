@@ -1,7 +1,8 @@
 //! When the leases of running tasks end. Memory only: see the contract of `Store`.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
+use foldhash::{HashMap, HashMapExt};
 use windlass_core::{Name, Now, Progress, Record, State};
 
 #[derive(Debug)]

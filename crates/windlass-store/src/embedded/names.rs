@@ -1,8 +1,9 @@
 //! Queues and types by number, with the counters of each queue and the heads of its lanes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use foldhash::{HashMap, HashMapExt};
 use parking_lot::RwLock;
 use windlass_core::limits::LANES_MAX;
 use windlass_core::{Name, Priority, StateName};

@@ -14,6 +14,7 @@ use std::io;
 use std::path::Path;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use prost::Message;
 use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, TableDefinition, WriteTransaction};
 
@@ -118,6 +119,7 @@ pub(super) struct Snapshot {
     moved: ReadOnlyTable<OrderKey, u64>,
     listing: ReadOnlyTable<ListingKey, &'static [u8]>,
     read: ReadTransaction,
+    latest: Mutex<Option<(u64, Bytes)>>,
 }
 
 impl std::fmt::Debug for Snapshot {
@@ -148,19 +150,34 @@ impl Snapshot {
             moved: read.open_table(MOVED).map_err(failed("open a table"))?,
             listing: read.open_table(LISTING).map_err(failed("open a table"))?,
             read,
+            latest: Mutex::new(None),
         })
     }
 
     pub(super) fn task(&self, seq: u64) -> Result<Option<Row>, Error> {
         let block = seq / BLOCK_TASKS;
-        let Some(value) = self.tasks.get(block).map_err(failed("read a task"))? else { return Ok(None) };
-        let found = entries(block, seal::open(block, value.value())?)?;
+        let Some(bytes) = self.block(block)? else { return Ok(None) };
+        let found = entries(block, &bytes)?;
         let Some(entry) = found.into_iter().find(|entry| entry.seq == seq) else { return Ok(None) };
         let record = match entry.record {
-            Some(record) => Bytes::copy_from_slice(record),
+            Some(record) => bytes.slice_ref(record),
             None => self.apart(seq, RECORD_PART)?,
         };
-        Ok(Some(Row { record, body: entry.body.map(Bytes::copy_from_slice) }))
+        Ok(Some(Row { record, body: entry.body.map(|body| bytes.slice_ref(body)) }))
+    }
+
+    /// A block, verified. Neighbours are asked for one after the other, so the last one is kept.
+    fn block(&self, number: u64) -> Result<Option<Bytes>, Error> {
+        let mut latest = self.latest.lock();
+        if let Some((found, bytes)) = &*latest
+            && *found == number
+        {
+            return Ok(Some(bytes.clone()));
+        }
+        let Some(value) = self.tasks.get(number).map_err(failed("read a task"))? else { return Ok(None) };
+        let bytes = Bytes::copy_from_slice(seal::open(number, value.value())?);
+        *latest = Some((number, bytes.clone()));
+        Ok(Some(bytes))
     }
 
     pub(super) fn body(&self, seq: u64) -> Result<Option<Bytes>, Error> {

@@ -1,12 +1,11 @@
 //! The rows that a checkpoint changes, in order, so that neighbours share their page.
 
-use std::collections::BTreeMap;
-
 use prost::Message;
 use redb::{Database, ReadableTable, Table, WriteTransaction};
 
 use crate::embedded::codec::encode_record;
-use crate::embedded::dirty::{Keys, PRUNE_LANE, Slot, WAKE_LANE};
+use crate::embedded::dirty::{Keys, PRUNE_LANE, Slot, Slots, WAKE_LANE};
+use crate::embedded::index::Place;
 use crate::embedded::machine::Frame;
 use crate::embedded::schedules;
 use crate::embedded::tables::block::{BLOCK_TASKS, Entry, INLINE_BYTES_MAX, entries};
@@ -31,14 +30,14 @@ pub(super) fn write(database: &Database, frame: &Frame) -> Result<(), Error> {
 
 type LargeTable<'a> = Table<'a, (u64, u8), &'static [u8]>;
 
-fn write_tasks(write: &WriteTransaction, slots: &BTreeMap<u64, Slot>) -> Result<(), Error> {
+fn write_tasks(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
     let mut tasks = write.open_table(TASKS).map_err(failed("open a table"))?;
     let mut large = write.open_table(LARGE).map_err(failed("open a table"))?;
     let mut buffer = Vec::new();
     let mut slots = slots.iter().peekable();
     while let Some((seq, _)) = slots.peek() {
         let block = *seq / BLOCK_TASKS;
-        let mut changed = Vec::with_capacity(BLOCK_TASKS as usize);
+        let mut changed: Vec<&Slot> = Vec::with_capacity(BLOCK_TASKS as usize);
         while let Some((_, slot)) = slots.next_if(|(seq, _)| **seq / BLOCK_TASKS == block) {
             changed.push(slot);
         }
@@ -118,7 +117,7 @@ fn write_apart(large: &mut LargeTable<'_>, key: (u64, u8), value: &[u8]) -> Resu
 }
 
 /// An id that was removed and given anew must end up present, so what goes is named with its task.
-fn write_ids(write: &WriteTransaction, slots: &BTreeMap<u64, Slot>) -> Result<(), Error> {
+fn write_ids(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
     let is_new = |slot: &Slot| !slot.gone && slot.base.is_none();
     let mut dated: Vec<(Dated, &Slot)> = Vec::new();
     let mut others: Vec<&Slot> = Vec::new();
@@ -129,7 +128,7 @@ fn write_ids(write: &WriteTransaction, slots: &BTreeMap<u64, Slot>) -> Result<()
         }
     }
     // By row, and within it what goes first: it makes room.
-    dated.sort_unstable_by_key(|(id, slot)| (id.row(), !slot.gone, slot.record.seq));
+    dated.sort_by_key(|(id, slot)| (id.row(), !slot.gone, slot.record.seq));
     let mut table = write.open_table(DATED_IDS).map_err(failed("open a table"))?;
     let mut buffer = Vec::new();
     for changes in dated.chunk_by(|(a, _), (b, _)| a.row() == b.row()) {
@@ -165,65 +164,88 @@ fn write_ids(write: &WriteTransaction, slots: &BTreeMap<u64, Slot>) -> Result<()
     Ok(())
 }
 
-fn write_order(write: &WriteTransaction, slots: &BTreeMap<u64, Slot>) -> Result<(), Error> {
-    let mut in_place: Vec<(OrderKey, bool)> = Vec::new();
-    let mut moved: Vec<(OrderKey, u64, bool)> = Vec::new();
+/// Changes of one kind. Tasks come in order of their number, so each list is nearly sorted, and sorting it costs little
+/// as long as the kinds are not mixed.
+struct Changes<K> {
+    gone: Vec<K>,
+    added: Vec<K>,
+}
+
+impl<K: Ord> Changes<K> {
+    fn new() -> Self {
+        Self { gone: Vec::new(), added: Vec::new() }
+    }
+
+    fn note(&mut self, gone: Option<K>, added: Option<K>) {
+        self.gone.extend(gone);
+        self.added.extend(added);
+    }
+
+    /// What goes comes first.
+    fn sorted(mut self) -> [(Vec<K>, bool); 2] {
+        self.gone.sort();
+        self.added.sort();
+        [(self.gone, false), (self.added, true)]
+    }
+}
+
+fn write_order(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
+    let mut in_place = [Changes::new(), Changes::new(), Changes::new()];
+    let mut moved = Changes::new();
     for (seq, slot) in slots {
         let now = (!slot.gone).then(|| Keys::of(&slot.record));
         let places = |keys: Option<&Keys>| match keys {
-            Some(keys) => [(slot.lane, keys.ready), (WAKE_LANE, keys.wake), (PRUNE_LANE, keys.prune)],
-            None => [(slot.lane, None), (WAKE_LANE, None), (PRUNE_LANE, None)],
+            Some(keys) => [(WAKE_LANE, keys.wake), (PRUNE_LANE, keys.prune), (slot.lane, keys.ready)],
+            None => [(WAKE_LANE, None), (PRUNE_LANE, None), (slot.lane, None)],
         };
-        for ((lane, old), (_, new)) in places(slot.base.as_ref()).into_iter().zip(places(now.as_ref())) {
+        let kinds = places(slot.base.as_ref()).into_iter().zip(places(now.as_ref()));
+        for (((lane, old), (_, new)), changes) in kinds.zip(&mut in_place) {
             if old == new {
                 continue;
             }
-            for (place, present) in [(old, false), (new, true)] {
-                let Some((a, b)) = place else { continue };
-                if b == *seq {
-                    in_place.push(((lane, a, b), present));
-                } else {
-                    moved.push(((lane, a, b), *seq, present));
-                }
-            }
+            let key = |place: Option<Place>| place.map(|(a, b)| (lane, a, b));
+            let own = |key: &OrderKey| key.2 == *seq;
+            changes.note(key(old).filter(own), key(new).filter(own));
+            let other = |key: OrderKey| (!own(&key)).then_some((key, *seq));
+            moved.note(key(old).and_then(other), key(new).and_then(other));
         }
     }
-    in_place.sort_unstable();
     let mut table = write.open_table(ORDER).map_err(failed("open a table"))?;
     let row = |(lane, a, b): OrderKey| (lane, a, b / SPAN);
-    for changes in in_place.chunk_by(|(x, _), (y, _)| row(*x) == row(*y)) {
-        let members = changes.iter().map(|((_, _, b), present)| (*b, *present));
-        write_set(&mut table, row(changes[0].0), members)?;
+    for (keys, present) in in_place.into_iter().flat_map(Changes::sorted) {
+        for keys in keys.chunk_by(|x, y| row(*x) == row(*y)) {
+            write_set(&mut table, row(keys[0]), keys.iter().map(|key| key.2), present)?;
+        }
     }
-    moved.sort_unstable();
     let mut table = write.open_table(MOVED).map_err(failed("open a table"))?;
-    for (key, seq, present) in moved {
-        if present {
-            table.insert(key, seq).map_err(failed("write an order"))?;
-        } else {
-            table.remove(key).map_err(failed("remove an order"))?;
+    for (keys, present) in moved.sorted() {
+        for (key, seq) in keys {
+            if present {
+                table.insert(key, seq).map_err(failed("write an order"))?;
+            } else {
+                table.remove(key).map_err(failed("remove an order"))?;
+            }
         }
     }
     Ok(())
 }
 
-fn write_listing(write: &WriteTransaction, slots: &BTreeMap<u64, Slot>) -> Result<(), Error> {
-    let mut changes: Vec<(ListingKey, bool)> = Vec::new();
+fn write_listing(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
+    let mut changes = Changes::new();
     for (seq, slot) in slots {
         let old = slot.base.as_ref().map(|keys| keys.state);
-        let new = (!slot.gone).then(|| Keys::of(&slot.record).state);
-        if old == new {
-            continue;
+        let new = (!slot.gone).then(|| slot.record.state_name().index() as u8);
+        if old != new {
+            let key = |state: Option<u8>| state.map(|state| (slot.queue, state, *seq));
+            changes.note(key(old), key(new));
         }
-        changes.extend(old.map(|state| ((slot.queue, state, *seq), false)));
-        changes.extend(new.map(|state| ((slot.queue, state, *seq), true)));
     }
-    changes.sort_unstable();
     let mut table = write.open_table(LISTING).map_err(failed("open a table"))?;
     let row = |(queue, state, seq): ListingKey| (queue, state, seq / SPAN);
-    for changes in changes.chunk_by(|(x, _), (y, _)| row(*x) == row(*y)) {
-        let members = changes.iter().map(|((_, _, seq), present)| (*seq, *present));
-        write_set(&mut table, row(changes[0].0), members)?;
+    for (keys, present) in changes.sorted() {
+        for keys in keys.chunk_by(|x, y| row(*x) == row(*y)) {
+            write_set(&mut table, row(keys[0]), keys.iter().map(|key| key.2), present)?;
+        }
     }
     Ok(())
 }
@@ -231,7 +253,8 @@ fn write_listing(write: &WriteTransaction, slots: &BTreeMap<u64, Slot>) -> Resul
 fn write_set<'a, K>(
     table: &mut Table<'_, K, &'static [u8]>,
     key: K,
-    members: impl Iterator<Item = (u64, bool)>,
+    members: impl Iterator<Item = u64>,
+    present: bool,
 ) -> Result<(), Error>
 where
     K: redb::Key + seal::Key + std::borrow::Borrow<K::SelfType<'a>>,
@@ -242,7 +265,7 @@ where
         None => Set::default(),
     };
     drop(stored);
-    members.for_each(|(number, present)| set.put(number, present));
+    members.for_each(|number| set.put(number, present));
     if set.is_empty() {
         table.remove(key).map_err(failed("remove an order"))?;
     } else {

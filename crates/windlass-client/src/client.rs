@@ -1,129 +1,199 @@
-//! The REST interface as async Rust.
+//! The producer: submits tasks and waits for what becomes of them.
 //!
-//! Calls that can be repeated without harm are repeated a few times when the connection breaks: reads, and submits, since a
-//! submit always carries an id of its own and the broker answers the second one with the task of the first.
+//! Every task has its id before the first try, so a submit that got no answer is repeated without fear: the broker
+//! answers the second one with the task of the first. Tries go on for [`Client::patience`], with growing pauses of which
+//! half is random, and end early at any answer that time will not change.
 
-mod calls;
-mod error;
-mod filter;
+pub mod blocking;
+#[cfg(any(test, feature = "embedded"))]
+mod embedded;
+mod patience;
+mod submit;
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
-use rustls::{ClientConfig, RootCertStore};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+use windlass_core::limits::BATCH_TASKS_MAX;
+use windlass_core::{Payload, StateName, TaskId};
 
-pub use error::Error;
-pub use filter::Filter;
+pub use submit::Submit;
+pub(crate) use submit::ms as moment_ms;
+/// A task as the broker shows it.
+pub use windlass_proto::rest::TaskBody as Task;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// For an answer that waits for nothing.
-pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-const TRIES: u32 = 4;
-const PAUSE: Duration = Duration::from_millis(100);
+use crate::error::Error;
+use crate::grpc::Grpc;
+use crate::rest;
+
+/// One long poll; waiting longer is waiting again.
+const POLL: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A batch on its way ends early when its payloads have this many bytes.
+const BATCH_BYTES_MAX: usize = 1024 * 1024;
 
 /// A handle on one broker; clones share its connections.
 #[derive(Debug, Clone)]
 pub struct Client {
-    http: reqwest::Client,
-    base: Url,
+    line: Line,
+    patience: Duration,
 }
+
+#[derive(Debug, Clone)]
+enum Line {
+    Grpc(Grpc),
+    Rest(rest::Client),
+    #[cfg(any(test, feature = "embedded"))]
+    Broker(windlass_broker::Broker),
+}
+
+/// What the broker answers to a submit, when the task is durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submitted {
+    pub id: TaskId,
+    pub state: StateName,
+}
+
+/// The i-th answer belongs to the i-th task.
+pub type Batch = Vec<Result<Submitted, Error>>;
 
 impl Client {
-    /// `base` is the address of the broker, as `http://127.0.0.1:8080`.
-    pub fn new(base: &str) -> Result<Self, Error> {
-        let invalid = |detail: String| Error::Address { address: base.to_owned(), detail };
-        let url = Url::parse(base).map_err(|error| invalid(error.to_string()))?;
-        if !matches!(url.scheme(), "http" | "https") || url.cannot_be_a_base() {
-            return Err(invalid("must begin with http:// or https://".into()));
+    /// Over gRPC; `address` as `http://127.0.0.1:9090`. Connects when it is first used, and again whenever needed.
+    pub fn connect(address: &str) -> Result<Self, Error> {
+        Ok(Self::over(Line::Grpc(Grpc::new(address)?)))
+    }
+
+    /// Over REST; `address` as `http://127.0.0.1:8080`.
+    pub fn rest(address: &str) -> Result<Self, Error> {
+        Ok(Self::over(Line::Rest(rest::Client::new(address)?)))
+    }
+
+    /// Straight on a broker in the same process.
+    #[cfg(any(test, feature = "embedded"))]
+    pub fn embedded(broker: windlass_broker::Broker) -> Self {
+        Self::over(Line::Broker(broker))
+    }
+
+    fn over(line: Line) -> Self {
+        Self { line, patience: PATIENCE }
+    }
+
+    /// How long a call is repeated while the broker cannot be reached or asks to come later; zero for one try.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Adds a task. Answered when it is durable.
+    pub async fn submit(&self, submit: Submit) -> Result<Submitted, Error> {
+        let mut answers = self.send(std::slice::from_ref(&submit), false).await?;
+        answers.pop().unwrap_or_else(|| Err(Error::Answer("no answer for the task".into())))
+    }
+
+    /// Adds many, in as few round trips as their size allows. Each is answered for itself.
+    pub async fn submit_batch(&self, batch: &[Submit]) -> Result<Batch, Error> {
+        let mut answers = Vec::with_capacity(batch.len());
+        let mut rest = batch;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(portion(rest));
+            answers.extend(self.send(now, false).await?);
+            rest = later;
         }
-        let builder = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .tcp_nodelay(true)
-            .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")));
-        // Reading the certificates of the system takes longer than most commands; without TLS they are not needed.
-        let builder = if url.scheme() == "https" { tls(builder) } else { tls_without_roots(builder) };
-        let http = builder.build().map_err(|error| invalid(error.to_string()))?;
-        Ok(Self { http, base: url })
+        Ok(answers)
     }
 
-    pub fn base(&self) -> &str {
-        self.base.as_str().trim_end_matches('/')
-    }
-
-    fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, Error> {
-        let mut url = self.base.clone();
-        if let Some(dots) = path.iter().find(|part| matches!(**part, "." | "..")) {
-            // Valid as a name, but every library on the way reads it as a directory.
-            let detail = format!("{dots:?} cannot be part of an address");
-            return Err(Error::Address { address: self.base.to_string(), detail });
+    /// Adds all or none of up to 1,000 tasks.
+    pub async fn submit_all(&self, batch: &[Submit]) -> Result<Vec<Submitted>, Error> {
+        let answers = self.send(batch, true).await?;
+        // What was refused says more than what was left out because of it.
+        let aborted = |answer: &&Result<Submitted, Error>| {
+            answer.as_ref().is_err_and(|error| error.code() != Some("aborted"))
+        };
+        match answers.iter().find(aborted) {
+            Some(Err(error)) => Err(error.clone()),
+            _ => answers.into_iter().collect(),
         }
-        url.path_segments_mut().expect("checked when the client was made").pop_if_empty().extend(path);
-        Ok(self.http.request(method, url).timeout(ANSWER_TIMEOUT))
     }
 
-    async fn get<T: DeserializeOwned>(&self, path: &[&str], query: &[(&str, String)]) -> Result<T, Error> {
-        read(repeat(self.request(Method::GET, path)?.query(query)).await?).await
+    async fn send(&self, batch: &[Submit], atomic: bool) -> Result<Batch, Error> {
+        patience::persist(self.patience, async || match &self.line {
+            Line::Grpc(grpc) => grpc.submit(batch, atomic).await,
+            Line::Rest(rest) => submit::over_rest(rest, batch, atomic).await,
+            #[cfg(any(test, feature = "embedded"))]
+            Line::Broker(broker) => embedded::submit(broker, batch, atomic).await,
+        })
+        .await
     }
 
-    async fn post<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<T, Error> {
-        read(send(json(self.request(Method::POST, path)?, body)?).await?).await
+    /// The task as it is now.
+    pub async fn task(&self, id: &TaskId) -> Result<Task, Error> {
+        self.look(id, Duration::ZERO).await
     }
 
-    async fn act<T: DeserializeOwned>(&self, method: Method, path: &[&str]) -> Result<T, Error> {
-        read(send(self.request(method, path)?).await?).await
-    }
-}
-
-fn json(request: RequestBuilder, body: &impl Serialize) -> Result<RequestBuilder, Error> {
-    let text = serde_json::to_vec(body)
-        .map_err(|error| Error::Answer(format!("cannot write the request: {error}")))?;
-    Ok(request.header(reqwest::header::CONTENT_TYPE, "application/json").body(text))
-}
-
-/// Sends once. Any answer that is no success is an error.
-async fn send(request: RequestBuilder) -> Result<Response, Error> {
-    let response = request.send().await.map_err(Error::from_transport)?;
-    if response.status().is_success() { Ok(response) } else { Err(Error::from_response(response).await) }
-}
-
-/// Sends until there is an answer; only for what may be done twice.
-async fn repeat(request: RequestBuilder) -> Result<Response, Error> {
-    let mut pause = PAUSE;
-    for _ in 1..TRIES {
-        let Some(copy) = request.try_clone() else { break };
-        match send(copy).await {
-            Err(Error::Unreachable { .. }) => {
-                tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())).await
+    /// The task when it has ended, or as it is when the wait is over.
+    pub async fn wait(&self, id: &TaskId, wait: Duration) -> Result<Task, Error> {
+        let until = Instant::now() + wait;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let task = self.look(id, left.min(POLL)).await?;
+            if task.state.is_terminal() || Instant::now() >= until {
+                return Ok(task);
             }
-            answered => return answered,
         }
-        pause *= 2;
     }
-    send(request).await
+
+    /// The typed result of a task, as soon as it has one; an error if it ends in another way or not in time.
+    pub async fn result<T: DeserializeOwned>(&self, id: &TaskId, wait: Duration) -> Result<T, Error> {
+        let task = self.wait(id, wait).await?;
+        if task.state != StateName::Completed {
+            let error = task.error.map(String::from);
+            return Err(Error::Unfinished { id: task.id, state: task.state, error });
+        }
+        let result = task.result().unwrap_or(Payload::Json(bytes::Bytes::from_static(b"null")));
+        serde_json::from_slice(result.bytes())
+            .map_err(|error| Error::Answer(format!("the result of {id} does not fit: {error}")))
+    }
+
+    async fn look(&self, id: &TaskId, wait: Duration) -> Result<Task, Error> {
+        patience::persist(self.patience, async || match &self.line {
+            Line::Grpc(grpc) => grpc.task(id, wait).await,
+            Line::Rest(rest) => rest.wait(id, wait).await,
+            #[cfg(any(test, feature = "embedded"))]
+            Line::Broker(broker) => embedded::task(broker, id, wait).await,
+        })
+        .await
+    }
+
+    /// Cancels a task that has not ended. Its handler is told if it runs.
+    pub async fn cancel(&self, id: &TaskId) -> Result<Task, Error> {
+        match &self.line {
+            Line::Grpc(grpc) => grpc.cancel(id).await,
+            Line::Rest(rest) => rest.cancel(id).await,
+            #[cfg(any(test, feature = "embedded"))]
+            Line::Broker(broker) => embedded::answer(broker.cancel(id).await),
+        }
+    }
+
+    /// Runs a dead or cancelled task again.
+    pub async fn retry(&self, id: &TaskId) -> Result<Task, Error> {
+        match &self.line {
+            Line::Grpc(grpc) => grpc.retry(id).await,
+            Line::Rest(rest) => rest.retry(id).await,
+            #[cfg(any(test, feature = "embedded"))]
+            Line::Broker(broker) => embedded::answer(broker.retry(id).await),
+        }
+    }
 }
 
-async fn read<T: DeserializeOwned>(response: Response) -> Result<T, Error> {
-    let body = match response.status() {
-        StatusCode::NO_CONTENT => Bytes::from_static(b"null"),
-        _ => response.bytes().await.map_err(Error::from_transport)?,
+/// How many of these go together.
+fn portion(batch: &[Submit]) -> usize {
+    let mut bytes = 0;
+    let fits = |submit: &&Submit| {
+        bytes += submit.payload.bytes().len();
+        bytes <= BATCH_BYTES_MAX
     };
-    serde_json::from_slice(&body)
-        .map_err(|error| Error::Answer(format!("the answer is not understood: {error}")))
+    batch.iter().take(BATCH_TASKS_MAX).take_while(fits).count().max(1)
 }
 
-/// TLS with the certificates that the system trusts.
-pub(crate) fn tls(builder: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
-    // Only the first call of a process has an effect; a provider that the program chose itself stays.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    builder.tls_backend_rustls()
-}
-
-/// TLS that trusts nobody: every https address fails, and nothing is read from the system.
-pub(crate) fn tls_without_roots(builder: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let config = ClientConfig::builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth();
-    builder.tls_backend_preconfigured(config)
-}
+#[cfg(test)]
+mod tests;

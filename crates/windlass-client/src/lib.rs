@@ -2,6 +2,12 @@
 
 pub mod builtin;
 pub mod client;
+pub mod error;
+mod grpc;
+pub mod rest;
 pub mod worker;
 
-pub use client::{Client, Error};
+pub use client::{Client, Submit, Submitted, Task, blocking};
+pub use error::Error;
+pub use tokio_util::sync::CancellationToken;
+pub use worker::Worker;

@@ -1,11 +1,11 @@
 //! The worker runtime: claims tasks through a [`Port`], runs a handler for each and reports how it ended.
 //!
-//! Four kinds of activity share one `Shared`: the claim loop (`claim`) asks for as many tasks as there are free slots and
-//! never more; every claimed task has a task of its own (`attempt`) that holds its slot until its outcome is reported;
-//! the heartbeat (`beat`) extends every lease in hand and brings back which are lost or cancelled; and `run` waits for
-//! the shutdown and drains.
+//! Four kinds of activity share one `Shared`: every pool of slots (`pool`) asks for as many tasks as it has free slots and
+//! never more; every claimed task runs its handler (`attempt`); the outbox (`outbox`) reports outcomes in batches; and
+//! the heartbeat (`beat`) extends every lease in hand and brings back which are lost or cancelled. `run` waits for the
+//! shutdown and drains.
 //!
-//! What holds whatever the handlers do:
+//! What holds whatever the handlers do and whatever becomes of the connection:
 //! - A lease in hand is extended until its outcome was answered, so a slow report cannot cost the lease.
 //! - A handler that panics, overstays or ignores a cancel costs its attempt, not the worker.
 //! - An outcome is repeated until the broker answers or [`Options::report_for`] is over. Outcomes are accepted once per
@@ -18,37 +18,45 @@
 
 mod attempt;
 mod beat;
-mod claim;
+mod builder;
+pub mod context;
 #[cfg(any(test, feature = "embedded"))]
 pub mod embedded;
+pub mod grpc;
+pub mod hand;
 pub mod handler;
-pub mod job;
+pub mod layer;
+mod outbox;
 pub mod outcome;
+mod pool;
 pub mod port;
-mod report;
 pub mod rest;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use tokio::sync::{Notify, Semaphore};
+use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::choice::{Mode, Queue};
-use windlass_core::{Name, Token, limits};
+use windlass_core::{Name, limits};
 
-pub use handler::Handler;
-pub use job::{Cause, Context, Job};
+pub use builder::{Builder, InvalidWorker};
+pub use context::{Cause, Context, Job};
+pub use handler::{Handler, typed};
+pub use layer::{Layer, Next, around};
 pub use outcome::{Failure, IntoOutcome, Outcome};
 pub use port::Port;
 
+use hand::Hand;
 use handler::Registry;
+use outbox::Outbox;
+use pool::Pool;
 
-/// Handlers running at once in one worker. A process that needs more starts more workers.
+/// Handlers running at once in one pool of slots. A process that needs more starts more workers.
 pub const CONCURRENCY_MAX: u32 = limits::CLAIM_TASKS_MAX;
 
 #[derive(Debug, Clone)]
@@ -56,6 +64,7 @@ pub struct Options {
     pub id: Name,
     pub queues: Vec<Queue>,
     pub mode: Mode,
+    /// Handlers that run at once; types with a number of their own come on top.
     pub concurrency: u32,
     pub lease: Duration,
     /// How long one claim waits for work.
@@ -95,29 +104,22 @@ pub struct Worker {
 
 #[derive(Debug)]
 struct Shared {
-    port: Arc<dyn Port>,
+    port: Box<dyn Port>,
     options: Options,
     registry: Registry,
-    incarnation: u64,
-    slots: Arc<Semaphore>,
-    /// Told whenever a slot becomes free.
-    freed: Notify,
-    /// What is in hand, until its outcome was answered. By token: a task may come again while its old handler ends.
-    held: Mutex<HashMap<Token, Context>>,
+    pools: Vec<Arc<Pool>>,
+    /// Of all pools together.
+    slots: usize,
+    hand: Hand,
+    outbox: Outbox,
     /// The drain is over and reports must come to an end.
     hurry: CancellationToken,
 }
 
-#[derive(Debug)]
-pub struct Builder {
-    port: Arc<dyn Port>,
-    options: Options,
-    registry: Registry,
-}
-
 impl Worker {
-    pub fn builder(port: Arc<dyn Port>) -> Builder {
-        Builder { port, options: Options::default(), registry: Registry::default() }
+    /// `port` is the way to the broker, as [`rest::RestPort`].
+    pub fn builder(port: impl Port) -> Builder {
+        Builder::new(Box::new(port))
     }
 
     pub fn id(&self) -> &Name {
@@ -126,18 +128,33 @@ impl Worker {
 
     /// Works until `shutdown`, then drains.
     pub async fn run(self, shutdown: CancellationToken) {
+        self.run_until(shutdown.cancelled_owned()).await;
+    }
+
+    /// Works until `shutdown` resolves, then drains.
+    pub async fn run_until(self, shutdown: impl Future<Output = ()>) {
         let shared = self.shared;
         let attempts = TaskTracker::new();
-        let beats = CancellationToken::new();
+        let stop_beating = CancellationToken::new();
         beat::once(&shared, false).await;
-        let heart = tokio::spawn(beat::keep(shared.clone(), beats.clone()));
+        let heart = tokio::spawn({
+            let (shared, stop) = (shared.clone(), stop_beating.clone());
+            async move { stop.run_until_cancelled(beat::keep(&shared)).await }
+        });
+        let reporter = tokio::spawn({
+            let shared = shared.clone();
+            async move { outbox::keep(&shared).await }
+        });
         tokio::select! {
             biased;
-            () = shutdown.cancelled() => {}
-            () = claim::keep(&shared, &attempts) => {}
+            () = shutdown => {}
+            _ = join_all(shared.pools.iter().map(|pool| pool::keep(&shared, pool, &attempts))) => {}
         }
+        shared.port.no_more().await;
         shared.drain(&attempts).await;
-        beats.cancel();
+        shared.outbox.close();
+        let _ = reporter.await;
+        stop_beating.cancel();
         // A heartbeat in flight would contradict the farewell if it arrived later.
         let _ = heart.await;
         beat::once(&shared, true).await;
@@ -152,73 +169,12 @@ impl Shared {
         if running > 0 {
             tracing::info!(worker_id = %self.options.id, running, "waiting for running tasks");
         }
-        if tokio::time::timeout(self.options.drain_for, attempts.wait()).await.is_ok() {
-            return;
-        }
+        let in_time = tokio::time::timeout(self.options.drain_for, attempts.wait()).await.is_ok();
         self.hurry.cancel();
-        for context in self.held.lock().values() {
-            context.stop(Cause::ShuttingDown);
+        if !in_time {
+            self.hand.stop_all(Cause::ShuttingDown);
+            attempts.wait().await;
         }
-        attempts.wait().await;
-    }
-}
-
-impl Builder {
-    pub fn id(mut self, id: Name) -> Self {
-        self.options.id = id;
-        self
-    }
-
-    pub fn queues(mut self, queues: Vec<Queue>) -> Self {
-        self.options.queues = queues;
-        self
-    }
-
-    pub fn concurrency(mut self, n: u32) -> Self {
-        self.options.concurrency = n;
-        self
-    }
-
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.options.lease = lease;
-        self
-    }
-
-    pub fn drain_for(mut self, grace: Duration) -> Self {
-        self.options.drain_for = grace;
-        self
-    }
-
-    pub fn options(mut self, options: Options) -> Self {
-        self.options = options;
-        self
-    }
-
-    pub fn handler(self, kind: Name, handler: impl Handler) -> Self {
-        self.handler_with(kind, handler::Options::default(), handler)
-    }
-
-    pub fn handler_with(mut self, kind: Name, options: handler::Options, handler: impl Handler) -> Self {
-        self.registry.add(kind, Arc::new(handler), options);
-        self
-    }
-
-    pub fn build(mut self) -> Worker {
-        let options = &mut self.options;
-        options.concurrency = options.concurrency.clamp(1, CONCURRENCY_MAX);
-        let (shortest, longest) = (limits::LEASE_MS_MIN, limits::LEASE_MS_MAX);
-        options.lease = options.lease.clamp(Duration::from_millis(shortest), Duration::from_millis(longest));
-        let shared = Shared {
-            slots: Arc::new(Semaphore::new(options.concurrency as usize)),
-            port: self.port,
-            options: self.options,
-            registry: self.registry,
-            incarnation: rand::random(),
-            freed: Notify::new(),
-            held: Mutex::default(),
-            hurry: CancellationToken::new(),
-        };
-        Worker { shared: Arc::new(shared) }
     }
 }
 

@@ -24,6 +24,12 @@ pub const CLAIM_WEIGHT_MAX: u32 = 1000;
 pub const WAIT_MS_MAX: u64 = 60_000;
 /// Claims waiting at once, over all clients.
 pub const WAITERS_MAX: usize = 100_000;
+/// Finished tasks a worker holds whose outcome the broker has not answered, by number and by the bytes of their results:
+/// enough to keep the broker busy for some commits, and what a worker can hold while the broker is away.
+pub const OUTCOMES_KEPT_MAX: usize = 4000;
+pub const OUTCOMES_KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Leases a worker may name in one beat or hello: all it can hold, which is [`OUTCOMES_KEPT_MAX`] and its slots.
+pub const LEASES_NAMED_MAX: usize = 10_000;
 /// Metadata of one task: entries and bytes in all.
 pub const METADATA_ENTRIES_MAX: usize = 64;
 pub const METADATA_BYTES_MAX: usize = 16 * 1024;

@@ -1,11 +1,8 @@
 //! `windlass dev`: everything in one process, so that a first task runs before any code is written.
 
-use std::sync::Arc;
-
 use windlass_client::builtin::{self, http::Http};
 use windlass_client::worker::embedded::BrokerPort;
 use windlass_client::worker::{self, Worker};
-use windlass_core::Name;
 
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
@@ -43,21 +40,20 @@ pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
 fn worker(running: &Running, settings: &Settings, allow_private: bool) -> Result<Worker, Failure> {
     let http = Http::new(builtin::http::Options { allow_private })
         .map_err(|error| Failure::error(format!("cannot start the http handler: {error}")))?;
-    let name = |text: &str| Name::new(text).expect("the name of a built-in type is valid");
     let options = worker::Options {
         concurrency: CONCURRENCY,
         lease: settings.lease,
         drain_for: serve::worker_drain(settings),
         ..worker::Options::default()
     };
-    let worker = Worker::builder(Arc::new(BrokerPort::new(running.broker.clone())))
+    let worker = Worker::builder(BrokerPort::new(running.broker.clone()))
         .options(options)
-        .handler(name("echo"), builtin::echo)
-        .handler(name("sleep"), builtin::sleep)
-        .handler(name("fail"), builtin::fail)
-        .handler(name("http"), http)
+        .handler("echo", builtin::echo)
+        .handler("sleep", builtin::sleep)
+        .handler("fail", builtin::fail)
+        .handler("http", http)
         .build();
-    Ok(worker)
+    worker.map_err(|error| Failure::error(error.to_string()))
 }
 
 fn banner(running: &Running, settings: &Settings) -> String {

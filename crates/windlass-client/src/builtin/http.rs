@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::worker::job::cut;
+use crate::worker::context::cut;
 use crate::worker::{Context, Failure, Handler, IntoOutcome, Job, Outcome};
 
 /// What is kept of an answer.
@@ -77,10 +77,10 @@ impl Http {
                 .connect_timeout(CONNECT_TIMEOUT)
                 .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
         };
-        let client = crate::client::tls(builder()).build().or_else(|error| {
+        let client = crate::rest::tls(builder()).build().or_else(|error| {
             // A bare container has no certificates. Plain http works there all the same.
             tracing::warn!(%error, "no certificates are trusted here: tasks of type http cannot use https");
-            crate::client::tls_without_roots(builder()).build()
+            crate::rest::tls_without_roots(builder()).build()
         })?;
         Ok(Self { client, allow_private })
     }

@@ -1,56 +1,58 @@
 //! The port straight onto a broker in the same process.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use windlass_broker::{self as broker, Broker, ClaimRequest};
-use windlass_core::{Payload, Progress, State, Task};
+use windlass_broker::{self as broker, Broker, ClaimRequest, Finish};
+use windlass_core::{Name, Progress, State, Task};
 
-use super::job::Job;
-use super::port::{Beat, Claim, Error, Failed, Held, Port, Pulse, Word};
+use super::context::Job;
+use super::hand::Hand;
+use super::port::{Claim, Error, Held, Port, Profile, Report, Stop, Verdict, Word, stops};
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct BrokerPort {
     broker: Broker,
+    profile: Option<Arc<Profile>>,
 }
 
 impl BrokerPort {
     pub fn new(broker: Broker) -> Self {
-        Self { broker }
+        Self { broker, profile: None }
+    }
+
+    fn profile(&self) -> &Profile {
+        self.profile.as_deref().expect("a worker begins before it asks")
     }
 }
 
 #[async_trait]
 impl Port for BrokerPort {
+    fn begin(&mut self, profile: Arc<Profile>, _: Hand) {
+        self.profile = Some(profile);
+    }
+
     async fn claim(&self, claim: Claim) -> Result<Vec<Job>, Error> {
+        let profile = self.profile();
         let request = ClaimRequest {
-            worker: claim.worker,
-            queues: claim.queues,
-            mode: claim.mode,
-            types: Some(claim.types),
+            worker: profile.worker.clone(),
+            queues: profile.queues.clone(),
+            mode: profile.mode,
+            types: Some(claim.types(profile)),
             max: claim.max,
             wait_ms: ms(claim.wait),
-            lease_ms: Some(ms(claim.lease)),
+            lease_ms: Some(ms(profile.lease)),
         };
         let tasks = self.broker.claim(request).await.map_err(refusal)?;
         Ok(tasks.into_iter().filter_map(job).collect())
     }
 
-    async fn complete(&self, held: &Held, result: Option<Payload>) -> Result<(), Error> {
-        self.broker.complete(&held.id, held.token, result).await.map_err(refusal).map(drop)
-    }
-
-    async fn fail(&self, held: &Held, failed: Failed) -> Result<(), Error> {
-        let report = broker::Failed {
-            error: failed.error,
-            retryable: failed.retryable,
-            retry_after_ms: failed.retry_after.map(ms),
-        };
-        self.broker.fail(&held.id, held.token, report).await.map_err(refusal).map(drop)
-    }
-
-    async fn release(&self, held: &Held, delay: Option<Duration>) -> Result<(), Error> {
-        self.broker.release(&held.id, held.token, delay.map(ms)).await.map_err(refusal).map(drop)
+    async fn report(&self, reports: &[Report]) -> Vec<Result<(), Error>> {
+        match self.broker.finish_all(reports.iter().map(finish).collect()).await {
+            Ok(answers) => answers.into_iter().map(|answer| answer.map(drop).map_err(refusal)).collect(),
+            Err(error) => vec![Err(refusal(error)); reports.len()],
+        }
     }
 
     async fn progress(&self, held: &Held, progress: Progress) -> Result<Word, Error> {
@@ -59,24 +61,38 @@ impl Port for BrokerPort {
         Ok(if extension.cancel_requested { Word::Cancel } else { Word::Continue })
     }
 
-    async fn heartbeat(&self, beat: Beat) -> Result<Pulse, Error> {
+    async fn heartbeat(&self, leases: &[Held], leaving: bool) -> Result<Vec<Stop>, Error> {
+        let profile = self.profile();
         let beat = broker::Beat {
-            worker: beat.worker,
-            incarnation: beat.incarnation,
-            host: beat.host,
-            pid: Some(beat.pid),
-            version: Some(beat.version.into()),
-            queues: beat.queues,
-            types: Some(beat.types),
-            slots: Some(beat.slots),
+            worker: profile.worker.clone(),
+            incarnation: profile.incarnation,
+            host: profile.host.clone(),
+            pid: Some(profile.pid),
+            version: Some(profile.version.into()),
+            queues: profile.queues.iter().map(|queue| queue.name.clone()).collect::<Vec<Name>>(),
+            types: Some(profile.all_types()),
+            slots: Some(profile.slots),
             cpu: None,
             memory_bytes: None,
-            leases: beat.leases.into_iter().map(|held| (held.id, held.token)).collect(),
-            leaving: beat.leaving,
+            leases: leases.iter().map(|held| (held.id.clone(), held.token)).collect(),
+            leaving,
         };
         let pulse = self.broker.heartbeat(beat).await.map_err(refusal)?;
-        Ok(Pulse { lost: pulse.lost, cancel: pulse.cancel, paused: pulse.paused })
+        Ok(stops(leases, &pulse.lost, &pulse.cancel))
     }
+}
+
+fn finish(report: &Report) -> Finish {
+    let verdict = match &report.verdict {
+        Verdict::Completed(result) => broker::Verdict::Completed { result: result.clone() },
+        Verdict::Failed(failed) => broker::Verdict::Failed(broker::Failed {
+            error: failed.error.clone(),
+            retryable: failed.retryable,
+            retry_after_ms: failed.retry_after.map(ms),
+        }),
+        Verdict::Released { delay } => broker::Verdict::Released { delay_ms: delay.map(ms) },
+    };
+    Finish { id: report.held.id.clone(), token: report.held.token, verdict }
 }
 
 fn job(task: Task) -> Option<Job> {
@@ -106,7 +122,7 @@ fn refusal(error: broker::Error) -> Error {
             Error::LeaseLost
         }
         Broker::NoSpace | Broker::Busy | Broker::Stopping | Broker::Store(_) | Broker::QueueFull => {
-            Error::Unavailable { detail: error.to_string(), retry_after: None }
+            Error::unavailable(error)
         }
         _ => Error::Refused { code: error.code().into(), detail: error.to_string() },
     }

@@ -1,21 +1,29 @@
 //! Handlers and the registry that finds them by task type.
+//!
+//! A handler is anything that takes a [`Context`] and a task. Most are async functions: of `(Context, T)`, where `T` is
+//! what the payload is read into, or of `(Context, Job)` for those who want the task as it came.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use serde::de::DeserializeOwned;
 use windlass_core::Name;
 
-use super::job::{Context, Job};
+use super::context::{Context, Job};
+use super::layer::Layer;
 use super::outcome::{IntoOutcome, Outcome};
+
+pub type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// Runs the tasks of one type. Plain async functions of `(Context, Job)` are handlers.
 pub trait Handler: Send + Sync + 'static {
-    fn run(&self, context: Context, job: Job) -> Pin<Box<dyn Future<Output = Outcome> + Send>>;
+    fn run(&self, context: Context, job: Job) -> Running;
 }
 
 impl<F, R> Handler for F
@@ -23,9 +31,71 @@ where
     F: Fn(Context, Job) -> R + Send + Sync + 'static,
     R: Future<Output: IntoOutcome> + Send + 'static,
 {
-    fn run(&self, context: Context, job: Job) -> Pin<Box<dyn Future<Output = Outcome> + Send>> {
+    fn run(&self, context: Context, job: Job) -> Running {
         let running = self(context, job);
         Box::pin(async move { running.await.into_outcome() })
+    }
+}
+
+/// What [`super::Builder::handler`] takes. `M` only tells the kinds apart; the compiler finds it.
+pub trait IntoHandler<M> {
+    fn into_handler(self) -> Arc<dyn Handler>;
+}
+
+/// Marks handlers as such.
+#[derive(Debug)]
+pub struct Plain;
+
+/// Marks functions of a typed payload.
+#[derive(Debug)]
+pub struct Typed<T>(PhantomData<T>);
+
+impl<H: Handler> IntoHandler<Plain> for H {
+    fn into_handler(self) -> Arc<dyn Handler> {
+        Arc::new(self)
+    }
+}
+
+impl<F, T, R> IntoHandler<Typed<T>> for F
+where
+    F: Fn(Context, T) -> R + Send + Sync + 'static,
+    T: DeserializeOwned + Send + 'static,
+    R: Future<Output: IntoOutcome> + Send + 'static,
+{
+    fn into_handler(self) -> Arc<dyn Handler> {
+        Arc::new(typed(self))
+    }
+}
+
+/// A function of a typed payload as a handler. A payload that does not fit is fatal: no retry will change it.
+pub fn typed<F, T, R>(function: F) -> impl Handler
+where
+    F: Fn(Context, T) -> R + Send + Sync + 'static,
+    T: DeserializeOwned + Send + 'static,
+    R: Future<Output: IntoOutcome> + Send + 'static,
+{
+    TypedHandler { function, input: PhantomData::<fn(T)> }
+}
+
+struct TypedHandler<F, T> {
+    function: F,
+    input: PhantomData<fn(T)>,
+}
+
+impl<F, T, R> Handler for TypedHandler<F, T>
+where
+    F: Fn(Context, T) -> R + Send + Sync + 'static,
+    T: DeserializeOwned + Send + 'static,
+    R: Future<Output: IntoOutcome> + Send + 'static,
+{
+    fn run(&self, context: Context, job: Job) -> Running {
+        match job.json::<T>() {
+            Ok(input) => {
+                let running = (self.function)(context, input);
+                Box::pin(async move { running.await.into_outcome() })
+            }
+            Err(failure) => Box::pin(std::future::ready(Outcome::from(failure))),
+        }
     }
 }
 
@@ -34,59 +104,74 @@ where
 pub struct Options {
     /// Shortens the task's own time limit.
     pub timeout: Option<Duration>,
-    /// At most this many of the worker's slots.
+    /// Slots for this type alone, besides those that the other types share: neither can starve the other.
     pub concurrency: Option<u32>,
 }
 
-#[derive(Clone)]
 pub(super) struct Entry {
     pub(super) handler: Arc<dyn Handler>,
-    pub(super) timeout: Option<Duration>,
-    /// Free slots of a type with a limit of its own.
-    pub(super) slots: Option<Arc<Semaphore>>,
+    pub(super) options: Options,
+    /// Whether the last of them ended without ever waiting: then the next is worth a try in passing.
+    pub(super) brief: AtomicBool,
+}
+
+impl Entry {
+    pub(super) fn is_brief(&self) -> bool {
+        self.brief.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_brief(&self, brief: bool) {
+        if self.is_brief() != brief {
+            self.brief.store(brief, Ordering::Relaxed);
+        }
+    }
 }
 
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry")
-            .field("timeout", &self.timeout)
-            .field("slots", &self.slots)
-            .finish_non_exhaustive()
+        f.debug_struct("Entry").field("options", &self.options).finish_non_exhaustive()
     }
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Registry {
-    entries: BTreeMap<Name, Entry>,
+    entries: BTreeMap<Name, Arc<Entry>>,
 }
 
 impl Registry {
     pub(super) fn add(&mut self, kind: Name, handler: Arc<dyn Handler>, options: Options) {
-        let slots = options.concurrency.map(|n| Arc::new(Semaphore::new(n.max(1) as usize)));
-        self.entries.insert(kind, Entry { handler, timeout: options.timeout, slots });
+        let entry = Entry { handler, options, brief: AtomicBool::new(true) };
+        self.entries.insert(kind, Arc::new(entry));
     }
 
-    pub(super) fn get(&self, kind: &Name) -> Option<&Entry> {
+    /// Puts the layers around every handler, the first one outermost.
+    pub(super) fn wrap(&mut self, layers: &[Arc<dyn Layer>]) {
+        for (kind, entry) in &mut self.entries {
+            let handler =
+                layers.iter().rev().fold(entry.handler.clone(), |inner, layer| layer.layer(kind, inner));
+            let options = entry.options.clone();
+            *entry = Arc::new(Entry { handler, options, brief: AtomicBool::new(true) });
+        }
+    }
+
+    pub(super) fn get(&self, kind: &Name) -> Option<&Arc<Entry>> {
         self.entries.get(kind)
     }
 
-    pub(super) fn types(&self) -> Vec<Name> {
-        self.entries.keys().cloned().collect()
+    /// Types that share the worker's slots.
+    pub(super) fn shared(&self) -> Vec<Name> {
+        self.iter()
+            .filter(|(_, options)| options.concurrency.is_none())
+            .map(|(kind, _)| kind.clone())
+            .collect()
     }
 
-    /// The types but those `asked` for already that have room now, and how many tasks may be asked for so that none of
-    /// them gets more than it has room for, whichever they turn out to be.
-    pub(super) fn room(&self, free: u32, asked: &[Name]) -> (Vec<Name>, u32) {
-        let mut max = free;
-        let mut types = Vec::new();
-        for (kind, entry) in self.entries.iter().filter(|(kind, _)| !asked.contains(kind)) {
-            match entry.slots.as_ref().map(|slots| slots.available_permits() as u32) {
-                Some(0) => continue,
-                Some(room) => max = max.min(room),
-                None => {}
-            }
-            types.push(kind.clone());
-        }
-        if types.is_empty() { (types, 0) } else { (types, max) }
+    /// Types with slots of their own, and how many.
+    pub(super) fn apart(&self) -> Vec<(Name, u32)> {
+        self.iter().filter_map(|(kind, options)| Some((kind.clone(), options.concurrency?))).collect()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&Name, &Options)> {
+        self.entries.iter().map(|(kind, entry)| (kind, &entry.options))
     }
 }

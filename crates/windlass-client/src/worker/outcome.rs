@@ -25,6 +25,25 @@ pub enum Outcome {
     Release,
 }
 
+impl Outcome {
+    /// Done, with a result.
+    pub fn ok(result: impl Serialize) -> Self {
+        Ok::<_, Failure>(result).into_outcome()
+    }
+
+    pub fn retry(error: impl ToString) -> Self {
+        Failure::retry(error).into()
+    }
+
+    pub fn retry_in(delay: Duration, error: impl ToString) -> Self {
+        Failure::retry_in(delay, error).into()
+    }
+
+    pub fn fatal(error: impl ToString) -> Self {
+        Failure::fatal(error).into()
+    }
+}
+
 /// The failing part of [`Outcome`], for handlers that return a `Result`. Every error type becomes a retry by `?`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Failure {
@@ -36,6 +55,10 @@ pub enum Failure {
 impl Failure {
     pub fn retry(error: impl ToString) -> Self {
         Self::Retry { error: error.to_string() }
+    }
+
+    pub fn retry_in(delay: Duration, error: impl ToString) -> Self {
+        Self::RetryIn { error: error.to_string(), delay }
     }
 
     pub fn fatal(error: impl ToString) -> Self {

@@ -1,28 +1,75 @@
 //! The door between a worker and a broker. A worker knows nothing else of the broker, so one runtime serves a broker in
-//! the same process, one behind REST, and whatever protocol comes next.
+//! the same process, one behind REST, and one behind a stream of gRPC.
+//!
+//! A port is asked and answers; it keeps nothing that matters. A call that gets no answer says so ([`Error::Unavailable`]),
+//! the runtime keeps what it wanted to say and asks again, and the port connects anew by itself.
 
+use std::collections::HashMap;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use windlass_core::choice::{Mode, Queue};
 use windlass_core::{Name, Payload, Progress, TaskId, Token};
 
-use super::job::Job;
+use super::context::{Cause, Job};
+use super::hand::Hand;
 
 /// Every call must end by itself: an implementation bounds the time it waits for an answer.
 #[async_trait]
 pub trait Port: Debug + Send + Sync + 'static {
+    /// Says for whom the calls are that follow; comes once, before all others. `hand` is what the worker holds at any
+    /// moment, for ports that must name it when they connect again.
+    fn begin(&mut self, profile: Arc<Profile>, hand: Hand);
+
     /// Waits up to `claim.wait` for work. A call whose future is dropped may have leased tasks that nobody sees; they
     /// come back when the worker says that it leaves.
     async fn claim(&self, claim: Claim) -> Result<Vec<Job>, Error>;
-    async fn complete(&self, held: &Held, result: Option<Payload>) -> Result<(), Error>;
-    async fn fail(&self, held: &Held, failed: Failed) -> Result<(), Error>;
-    async fn release(&self, held: &Held, delay: Option<Duration>) -> Result<(), Error>;
+
+    /// The i-th answer belongs to the i-th report. An outcome counts once per lease, so a report may be repeated.
+    async fn report(&self, reports: &[Report]) -> Vec<Result<(), Error>>;
+
     /// Extends one lease and keeps a progress report.
     async fn progress(&self, held: &Held, progress: Progress) -> Result<Word, Error>;
-    /// Says that the worker lives and extends the leases it names.
-    async fn heartbeat(&self, beat: Beat) -> Result<Pulse, Error>;
+
+    /// Says that the worker lives and extends the leases it names. With `leaving` the worker is gone, and what it still
+    /// holds goes back.
+    async fn heartbeat(&self, leases: &[Held], leaving: bool) -> Result<Vec<Stop>, Error>;
+
+    /// There will be no more claims. A port that was promised tasks gives back those that nobody took.
+    async fn no_more(&self) {}
+
+    /// Waits for what the broker says without being asked. Only a port with a standing connection hears anything; over
+    /// the others the next heartbeat brings it.
+    async fn told(&self) -> Vec<Stop> {
+        std::future::pending().await
+    }
+}
+
+/// What a worker tells about itself.
+#[derive(Debug, Clone)]
+pub struct Profile {
+    pub worker: Name,
+    /// Drawn at every start: tells a restarted worker from the one that had its name before.
+    pub incarnation: u64,
+    pub host: Option<String>,
+    pub pid: u32,
+    pub version: &'static str,
+    pub queues: Vec<Queue>,
+    pub mode: Mode,
+    /// Types that share the worker's slots.
+    pub types: Vec<Name>,
+    /// Types with slots of their own.
+    pub apart: Vec<Name>,
+    pub slots: u32,
+    pub lease: Duration,
+}
+
+impl Profile {
+    pub(super) fn all_types(&self) -> Vec<Name> {
+        self.types.iter().chain(&self.apart).cloned().collect()
+    }
 }
 
 /// A task in hand: its id and the proof of the claim.
@@ -34,13 +81,41 @@ pub struct Held {
 
 #[derive(Debug, Clone)]
 pub struct Claim {
-    pub worker: Name,
-    pub queues: Vec<Queue>,
-    pub mode: Mode,
-    pub types: Vec<Name>,
+    pub which: Which,
     pub max: u32,
     pub wait: Duration,
-    pub lease: Duration,
+}
+
+/// Whose slots a claim wants to fill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    /// Those that most types share: [`Profile::types`].
+    Shared,
+    /// Those of one type alone.
+    Apart(Name),
+}
+
+impl Claim {
+    pub(super) fn types(&self, profile: &Profile) -> Vec<Name> {
+        match &self.which {
+            Which::Shared => profile.types.clone(),
+            Which::Apart(kind) => vec![kind.clone()],
+        }
+    }
+}
+
+/// How an attempt ended, in the broker's words.
+#[derive(Debug, Clone)]
+pub struct Report {
+    pub held: Held,
+    pub verdict: Verdict,
+}
+
+#[derive(Debug, Clone)]
+pub enum Verdict {
+    Completed(Option<Payload>),
+    Failed(Failed),
+    Released { delay: Option<Duration> },
 }
 
 #[derive(Debug, Clone)]
@@ -50,29 +125,22 @@ pub struct Failed {
     pub retry_after: Option<Duration>,
 }
 
-/// What a worker tells about itself with every heartbeat.
-#[derive(Debug, Clone)]
-pub struct Beat {
-    pub worker: Name,
-    /// Drawn at every start: tells a restarted worker from the one that had its name before.
-    pub incarnation: u64,
-    pub host: Option<String>,
-    pub pid: u32,
-    pub version: &'static str,
-    pub queues: Vec<Name>,
-    pub types: Vec<Name>,
-    pub slots: u32,
-    pub leases: Vec<Held>,
-    pub leaving: bool,
+/// The broker's word that a handler should stop, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stop {
+    pub token: Token,
+    pub cause: Cause,
 }
 
-/// What the broker answers to a heartbeat.
-#[derive(Debug, Clone, Default)]
-pub struct Pulse {
-    pub lost: Vec<TaskId>,
-    pub cancel: Vec<TaskId>,
-    /// An operator paused this worker; its claims get nothing until it is resumed.
-    pub paused: bool,
+/// An answer that speaks of leases by the ids of their tasks, in terms of the leases that were named.
+pub(super) fn stops(named: &[Held], lost: &[TaskId], cancel: &[TaskId]) -> Vec<Stop> {
+    if lost.is_empty() && cancel.is_empty() {
+        return Vec::new();
+    }
+    let mut causes: HashMap<&TaskId, Cause> = lost.iter().map(|id| (id, Cause::LeaseLost)).collect();
+    causes.extend(cancel.iter().map(|id| (id, Cause::Cancelled)));
+    let stop = |held: &Held| Some(Stop { token: held.token, cause: *causes.get(&held.id)? });
+    named.iter().filter_map(stop).collect()
 }
 
 /// The broker's word on one lease.
@@ -93,4 +161,10 @@ pub enum Error {
     /// No answer, or one that asks for patience. Whether the call had an effect is unknown.
     #[error("{detail}")]
     Unavailable { detail: String, retry_after: Option<Duration> },
+}
+
+impl Error {
+    pub(super) fn unavailable(detail: impl ToString) -> Self {
+        Self::Unavailable { detail: detail.to_string(), retry_after: None }
+    }
 }

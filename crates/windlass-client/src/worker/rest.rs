@@ -1,8 +1,10 @@
-//! The port over REST: claims are long polls.
+//! The port over REST: claims are long polls, and outcomes go one by one, a few at once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::{StreamExt, stream};
 use serde_json::value::RawValue;
 use windlass_core::choice::Mode;
 use windlass_core::{Payload, Progress};
@@ -11,68 +13,77 @@ use windlass_proto::rest::{
     Seconds, TaskBody,
 };
 
-use super::job::Job;
-use super::port::{Beat, Claim, Error, Failed, Held, Port, Pulse, Word};
-use crate::client::{self, Client};
+use super::context::Job;
+use super::hand::Hand;
+use super::port::{Claim, Error, Held, Port, Profile, Report, Stop, Verdict, Word, stops};
+use crate::error;
+use crate::rest::Client;
 
-#[derive(Debug, Clone)]
+/// Reports on their way at once; each needs a connection.
+const REPORTS_AT_ONCE: usize = 16;
+
+#[derive(Debug)]
 pub struct RestPort {
     client: Client,
+    profile: Option<Arc<Profile>>,
 }
 
 impl RestPort {
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self { client, profile: None }
+    }
+
+    fn profile(&self) -> &Profile {
+        self.profile.as_deref().expect("a worker begins before it asks")
+    }
+
+    async fn send(&self, report: &Report) -> Result<(), Error> {
+        let (id, lease) = (&report.held.id, report.held.token.to_string());
+        let sent = match &report.verdict {
+            Verdict::Completed(result) => self.client.complete(id, &complete(lease, result.as_ref())?).await,
+            Verdict::Failed(failed) => {
+                let body = FailBody {
+                    lease,
+                    error: failed.error.clone(),
+                    retryable: failed.retryable,
+                    retry_after_seconds: failed.retry_after.map(seconds),
+                };
+                self.client.fail(id, &body).await
+            }
+            Verdict::Released { delay } => {
+                let body = ReleaseBody { lease, delay_seconds: delay.map(seconds) };
+                self.client.release(id, &body).await
+            }
+        };
+        sent.map_err(outcome_refusal).map(drop)
     }
 }
 
 #[async_trait]
 impl Port for RestPort {
+    fn begin(&mut self, profile: Arc<Profile>, _: Hand) {
+        self.profile = Some(profile);
+    }
+
     async fn claim(&self, claim: Claim) -> Result<Vec<Job>, Error> {
+        let profile = self.profile();
+        let queues = profile.queues.iter().map(|queue| (queue.name.clone(), queue.weight.into()));
         let body = ClaimBody {
-            queues: ClaimQueues(
-                claim.queues.into_iter().map(|queue| (queue.name, queue.weight.into())).collect(),
-            ),
-            strict: claim.mode == Mode::Strict,
-            types: Some(claim.types),
+            queues: ClaimQueues(queues.collect()),
+            strict: profile.mode == Mode::Strict,
+            types: Some(claim.types(profile)),
             max: Some(claim.max.into()),
             wait_seconds: Some(seconds(claim.wait)),
-            lease_seconds: Some(seconds(claim.lease)),
-            ..ClaimBody::new(claim.worker)
+            lease_seconds: Some(seconds(profile.lease)),
+            ..ClaimBody::new(profile.worker.clone())
         };
         let claimed = self.client.claim(&body, claim.wait).await.map_err(refusal)?;
         claimed.tasks.into_iter().map(job).collect()
     }
 
-    async fn complete(&self, held: &Held, result: Option<Payload>) -> Result<(), Error> {
-        let mut body = CompleteBody { lease: held.token.to_string(), result: None, result_base64: None };
-        match &result {
-            Some(Payload::Json(text)) => {
-                let raw: &RawValue = serde_json::from_slice(text).map_err(|error| Error::Refused {
-                    code: "malformed".into(),
-                    detail: format!("the result is not JSON: {error}"),
-                })?;
-                body.result = Some(raw);
-            }
-            Some(Payload::Binary(bytes)) => body.result_base64 = Some(Base64(bytes.clone())),
-            None => {}
-        }
-        self.client.complete(&held.id, &body).await.map_err(outcome_refusal).map(drop)
-    }
-
-    async fn fail(&self, held: &Held, failed: Failed) -> Result<(), Error> {
-        let body = FailBody {
-            lease: held.token.to_string(),
-            error: failed.error,
-            retryable: failed.retryable,
-            retry_after_seconds: failed.retry_after.map(seconds),
-        };
-        self.client.fail(&held.id, &body).await.map_err(outcome_refusal).map(drop)
-    }
-
-    async fn release(&self, held: &Held, delay: Option<Duration>) -> Result<(), Error> {
-        let body = ReleaseBody { lease: held.token.to_string(), delay_seconds: delay.map(seconds) };
-        self.client.release(&held.id, &body).await.map_err(outcome_refusal).map(drop)
+    async fn report(&self, reports: &[Report]) -> Vec<Result<(), Error>> {
+        let sends: Vec<_> = reports.iter().map(|report| self.send(report)).collect();
+        stream::iter(sends).buffered(REPORTS_AT_ONCE).collect().await
     }
 
     async fn progress(&self, held: &Held, progress: Progress) -> Result<Word, Error> {
@@ -85,25 +96,42 @@ impl Port for RestPort {
         Ok(if extended.cancel_requested { Word::Cancel } else { Word::Continue })
     }
 
-    async fn heartbeat(&self, beat: Beat) -> Result<Pulse, Error> {
-        let lease = |held: Held| LeaseRef { id: held.id, lease: held.token.to_string() };
+    async fn heartbeat(&self, leases: &[Held], leaving: bool) -> Result<Vec<Stop>, Error> {
+        let profile = self.profile();
+        let lease = |held: &Held| LeaseRef { id: held.id.clone(), lease: held.token.to_string() };
         let body = BeatBody {
             worker_id: None,
-            incarnation: beat.incarnation,
-            host: beat.host,
-            pid: Some(beat.pid),
-            version: Some(beat.version.into()),
-            queues: beat.queues,
-            types: Some(beat.types),
-            slots: Some(beat.slots),
+            incarnation: profile.incarnation,
+            host: profile.host.clone(),
+            pid: Some(profile.pid),
+            version: Some(profile.version.into()),
+            queues: profile.queues.iter().map(|queue| queue.name.clone()).collect(),
+            types: Some(profile.all_types()),
+            slots: Some(profile.slots),
             cpu: None,
             memory_bytes: None,
-            leases: beat.leases.into_iter().map(lease).collect(),
-            leaving: beat.leaving,
+            leases: leases.iter().map(lease).collect(),
+            leaving,
         };
-        let pulse = self.client.heartbeat(&beat.worker, &body).await.map_err(refusal)?;
-        Ok(Pulse { lost: pulse.lost, cancel: pulse.cancel, paused: pulse.paused })
+        let pulse = self.client.heartbeat(&profile.worker, &body).await.map_err(refusal)?;
+        Ok(stops(leases, &pulse.lost, &pulse.cancel))
     }
+}
+
+fn complete(lease: String, result: Option<&Payload>) -> Result<CompleteBody<'_>, Error> {
+    let mut body = CompleteBody { lease, result: None, result_base64: None };
+    match result {
+        Some(Payload::Json(text)) => {
+            let raw: &RawValue = serde_json::from_slice(text).map_err(|error| Error::Refused {
+                code: "malformed".into(),
+                detail: format!("the result is not JSON: {error}"),
+            })?;
+            body.result = Some(raw);
+        }
+        Some(Payload::Binary(bytes)) => body.result_base64 = Some(Base64(bytes.clone())),
+        None => {}
+    }
+    Ok(body)
 }
 
 fn job(task: TaskBody) -> Result<Job, Error> {
@@ -128,20 +156,20 @@ fn seconds(length: Duration) -> Seconds {
 }
 
 /// Statuses that ask for patience are no refusals.
-fn refusal(error: client::Error) -> Error {
+pub(super) fn refusal(error: error::Error) -> Error {
     match error {
-        client::Error::Refused { problem, retry_after } => match problem.status {
+        error::Error::Refused { problem, retry_after } => match problem.status {
             408 | 425 | 429 | 500..=599 => {
                 Error::Unavailable { detail: problem.detail.unwrap_or(problem.title), retry_after }
             }
             _ => Error::Refused { code: problem.code, detail: problem.detail.unwrap_or(problem.title) },
         },
-        other => Error::Unavailable { detail: other.to_string(), retry_after: None },
+        other => Error::unavailable(other),
     }
 }
 
 /// A task that is gone, finished or given to another is no longer ours, whichever way it is said.
-fn outcome_refusal(error: client::Error) -> Error {
+fn outcome_refusal(error: error::Error) -> Error {
     match error.status() {
         Some(404 | 409) => Error::LeaseLost,
         _ => refusal(error),

@@ -1,5 +1,8 @@
 //! The runtime on a real broker in the same process.
 
+mod layers;
+mod lossy;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -39,9 +42,9 @@ impl Bench {
     fn new(handlers: impl FnOnce(Builder) -> Builder) -> Self {
         let clock = SystemClock::shared();
         let broker = Broker::start(MemoryStore::new(clock.clone()), clock, Settings::default());
-        let builder = Worker::builder(Arc::new(BrokerPort::new(broker.clone()))).options(quick());
+        let builder = Worker::builder(BrokerPort::new(broker.clone())).options(quick());
         let shutdown = CancellationToken::new();
-        let worker = tokio::spawn(handlers(builder).build().run(shutdown.clone()));
+        let worker = tokio::spawn(handlers(builder).build().unwrap().run(shutdown.clone()));
         Self { broker, shutdown, worker: Some(worker) }
     }
 
@@ -89,15 +92,15 @@ const LONG: u64 = 60_000;
 
 #[tokio::test]
 async fn outcomes_end_as_they_say() {
-    async fn sum(_: Context, job: Job) -> Result<u32, Failure> {
-        #[derive(serde::Deserialize)]
-        struct Input {
-            n: u32,
-        }
-        Ok(job.json::<Input>()?.n + 1)
+    #[derive(serde::Deserialize)]
+    struct Input {
+        n: u32,
     }
-    async fn wrong(_: Context, job: Job) -> Result<u32, Failure> {
-        job.json::<Vec<u32>>().map(|list| list.len() as u32)
+    async fn sum(_: Context, input: Input) -> Result<u32, Failure> {
+        Ok(input.n + 1)
+    }
+    async fn wrong(_: Context, list: Vec<u32>) -> Result<usize, Failure> {
+        Ok(list.len())
     }
     async fn broken(_: Context, _: Job) -> Outcome {
         Outcome::Retry { error: "no luck".into() }
@@ -109,11 +112,7 @@ async fn outcomes_end_as_they_say() {
         }
     }
     let mut bench = Bench::new(|builder| {
-        builder
-            .handler(name("sum"), sum)
-            .handler(name("wrong"), wrong)
-            .handler(name("broken"), broken)
-            .handler(name("later"), later)
+        builder.handler("sum", sum).handler("wrong", wrong).handler("broken", broken).handler("later", later)
     });
     let id = bench.submit("sum", 0, LONG).await;
     assert_eq!(bench.finished(&id).await.record.result, Some(Payload::Json(Bytes::from_static(b"2"))));
@@ -130,11 +129,13 @@ async fn outcomes_end_as_they_say() {
 async fn a_panic_is_a_failure_and_the_worker_lives_on() {
     let mut bench = Bench::new(|builder| {
         builder
-            .handler(name("boom"), |_, _| async {
+            .handler("boom", |_: Context, _: Job| async {
                 if true { panic!("the {} broke", "handle") } else { Outcome::Done(None) }
             })
-            .handler(name("early"), |_, _| -> std::future::Ready<Outcome> { panic!("before it began") })
-            .handler(name("fine"), crate::builtin::echo)
+            .handler("early", |_: Context, _: Job| -> std::future::Ready<Outcome> {
+                panic!("before it began")
+            })
+            .handler("fine", crate::builtin::echo)
     });
     let (state, attempts, error) = bench.end_of("boom", 1, LONG).await;
     assert_eq!((state, attempts, error.as_str()), (StateName::DeadLetter, 2, "panicked: the handle broke"));
@@ -154,7 +155,7 @@ async fn a_handler_that_overstays_is_dropped() {
     let dropped = Arc::new(Notify::new());
     let tell = dropped.clone();
     let mut bench = Bench::new(|builder| {
-        builder.handler(name("slow"), move |_, _| {
+        builder.handler("slow", move |_: Context, _: Job| {
             let told = Told(tell.clone());
             async move {
                 let _told = told;
@@ -184,7 +185,7 @@ fn patient(started: mpsc::UnboundedSender<Context>, causes: mpsc::UnboundedSende
 async fn a_cancelled_task_tells_its_handler() {
     let (started, mut running) = mpsc::unbounded_channel();
     let (causes, mut told) = mpsc::unbounded_channel();
-    let mut bench = Bench::new(|builder| builder.handler(name("wait"), patient(started, causes)));
+    let mut bench = Bench::new(|builder| builder.handler("wait", patient(started, causes)));
     let id = bench.submit("wait", 3, LONG).await;
     running.recv().await.unwrap();
     bench.broker.cancel(&id).await.unwrap();
@@ -197,7 +198,7 @@ async fn a_cancelled_task_tells_its_handler() {
 async fn a_lost_lease_tells_its_handler() {
     let (started, mut running) = mpsc::unbounded_channel();
     let (causes, mut told) = mpsc::unbounded_channel();
-    let mut bench = Bench::new(|builder| builder.handler(name("wait"), patient(started, causes)));
+    let mut bench = Bench::new(|builder| builder.handler("wait", patient(started, causes)));
     let id = bench.submit("wait", 3, LONG).await;
     let context = running.recv().await.unwrap();
     // Giving it back behind the worker's back is the same to the worker as a lease that ran out.
@@ -218,8 +219,8 @@ async fn draining_waits_then_releases() {
     let (causes, mut told) = mpsc::unbounded_channel();
     let mut bench = Bench::new(|builder| {
         builder
-            .handler(name("wait"), patient(started, causes))
-            .handler(name("deaf"), |_, _| std::future::pending::<Outcome>())
+            .handler("wait", patient(started, causes))
+            .handler("deaf", |_: Context, _: Job| std::future::pending::<Outcome>())
     });
     let (polite, deaf) = (bench.submit("wait", 3, LONG).await, bench.submit("deaf", 3, LONG).await);
     running.recv().await.unwrap();
@@ -247,10 +248,7 @@ async fn no_more_than_the_slots_run_at_once() {
     };
     let single = handler::Options { concurrency: Some(1), ..handler::Options::default() };
     let mut bench = Bench::new(|builder| {
-        builder
-            .concurrency(4)
-            .handler_with(name("single"), single, handler.clone())
-            .handler(name("many"), handler)
+        builder.concurrency(4).handler_with("single", single, handler.clone()).handler("many", handler)
     });
     for kind in ["single", "many"] {
         most.store(0, Ordering::SeqCst);
@@ -271,7 +269,7 @@ async fn no_more_than_the_slots_run_at_once() {
 async fn progress_reaches_the_broker() {
     let (started, mut running) = mpsc::unbounded_channel();
     let (causes, _told) = mpsc::unbounded_channel();
-    let mut bench = Bench::new(|builder| builder.handler(name("wait"), patient(started, causes)));
+    let mut bench = Bench::new(|builder| builder.handler("wait", patient(started, causes)));
     let mut events = bench.broker.subscribe();
     let id = bench.submit("wait", 3, LONG).await;
     let context = running.recv().await.unwrap();
@@ -292,10 +290,10 @@ async fn the_built_in_handlers_do_what_they_say() {
     let mut bench = Bench::new(|builder| {
         let http = crate::builtin::http::Http::new(Default::default()).unwrap();
         builder
-            .handler(name("echo"), crate::builtin::echo)
-            .handler(name("sleep"), crate::builtin::sleep)
-            .handler(name("fail"), crate::builtin::fail)
-            .handler(name("http"), http)
+            .handler("echo", crate::builtin::echo)
+            .handler("sleep", crate::builtin::sleep)
+            .handler("fail", crate::builtin::fail)
+            .handler("http", http)
     });
     let id = bench.submit("echo", 0, LONG).await;
     assert_eq!(
@@ -310,71 +308,14 @@ async fn the_built_in_handlers_do_what_they_say() {
     bench.stop().await;
 }
 
-/// A broker whose answers get lost: the call is made, and the caller learns nothing.
-#[derive(Debug)]
-struct Lossy {
-    port: BrokerPort,
-    losses: AtomicU32,
-}
-
-impl Lossy {
-    fn lose<T>(&self, answer: Result<T, port::Error>) -> Result<T, port::Error> {
-        match self.losses.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)) {
-            Ok(_) => Err(port::Error::Unavailable { detail: "cut".into(), retry_after: None }),
-            Err(_) => answer,
-        }
-    }
-}
-
-#[async_trait::async_trait]
-impl Port for Lossy {
-    async fn claim(&self, claim: port::Claim) -> Result<Vec<Job>, port::Error> {
-        self.port.claim(claim).await
-    }
-
-    async fn complete(&self, held: &port::Held, result: Option<Payload>) -> Result<(), port::Error> {
-        self.lose(self.port.complete(held, result).await)
-    }
-
-    async fn fail(&self, held: &port::Held, failed: port::Failed) -> Result<(), port::Error> {
-        self.lose(self.port.fail(held, failed).await)
-    }
-
-    async fn release(&self, held: &port::Held, delay: Option<Duration>) -> Result<(), port::Error> {
-        self.lose(self.port.release(held, delay).await)
-    }
-
-    async fn progress(
-        &self,
-        held: &port::Held,
-        progress: windlass_core::Progress,
-    ) -> Result<port::Word, port::Error> {
-        self.port.progress(held, progress).await
-    }
-
-    async fn heartbeat(&self, beat: port::Beat) -> Result<port::Pulse, port::Error> {
-        self.port.heartbeat(beat).await
-    }
-}
-
-#[tokio::test]
-async fn an_outcome_is_repeated_until_it_is_answered() {
-    let mut bench = Bench::new(|builder| builder.handler(name("other"), crate::builtin::echo));
-    let lossy = Arc::new(Lossy { port: BrokerPort::new(bench.broker.clone()), losses: AtomicU32::new(2) });
-    let worker =
-        Worker::builder(lossy.clone()).options(quick()).handler(name("echo"), crate::builtin::echo).build();
-    let shared = worker.shared.clone();
-    let shutdown = CancellationToken::new();
-    let running = tokio::spawn(worker.run(shutdown.clone()));
-    let id = bench.submit("echo", 0, LONG).await;
-    let record = bench.finished(&id).await.record;
-    assert_eq!((record.state_name(), record.attempts), (StateName::Completed, 1));
-    // The slot is free only when the broker's answer has arrived.
-    let all = shared.slots.acquire_many(shared.options.concurrency);
-    shutdown.cancel();
-    running.await.unwrap();
-    drop(all.await.unwrap());
-    assert_eq!(lossy.losses.load(Ordering::SeqCst), 0, "both losses were met");
-    assert!(shared.held.lock().is_empty());
-    bench.stop().await;
+#[test]
+fn a_worker_with_a_mistake_is_not_built() {
+    let clock = SystemClock::shared();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _inside = runtime.enter();
+    let broker = Broker::start(MemoryStore::new(clock.clone()), clock, Settings::default());
+    let builder = || Worker::builder(BrokerPort::new(broker.clone()));
+    assert_eq!(builder().build().unwrap_err(), InvalidWorker::TooManyNames);
+    let wrong = builder().handler("a b", crate::builtin::echo).id("x").build().unwrap_err();
+    assert_eq!(wrong.to_string(), "\"a b\": may contain only A-Z a-z 0-9 . _ : -");
 }

@@ -1,6 +1,6 @@
 //! Asking for work, and signs of life.
 
-use windlass_core::limits::CLAIM_TASKS_MAX;
+use windlass_core::limits::LEASES_NAMED_MAX;
 use windlass_core::{Name, TaskId};
 
 use super::names::{all, parsed};
@@ -79,8 +79,8 @@ fn wanted(worker: &str, queues: &[Queue], types: &[String], strict: bool) -> Res
 }
 
 fn leases(leases: Vec<LeaseRef>) -> Result<Vec<rest::LeaseRef>, Invalid> {
-    if leases.len() > CLAIM_TASKS_MAX as usize {
-        return Err(Invalid::out_of_range("leases", format!("at most {CLAIM_TASKS_MAX} at once")));
+    if leases.len() > LEASES_NAMED_MAX {
+        return Err(Invalid::out_of_range("leases", format!("at most {LEASES_NAMED_MAX} at once")));
     }
     let lease = |lease: LeaseRef| {
         let id: TaskId = parsed("leases.id", &lease.id)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_client::Client;
+use windlass_client::rest::Client;
 use windlass_core::Name;
 
 use super::error::Failure;
@@ -42,8 +42,8 @@ pub(crate) struct Which {
 }
 
 impl Which {
-    pub(crate) fn filter(self) -> windlass_client::client::Filter {
-        windlass_client::client::Filter {
+    pub(crate) fn filter(self) -> windlass_client::rest::Filter {
+        windlass_client::rest::Filter {
             queue: self.queue,
             kind: self.kind,
             text: self.text,

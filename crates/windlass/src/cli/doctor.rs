@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use windlass_client::Client;
+use windlass_client::rest::Client;
 
 use super::args::Connect;
 use super::error::{Failure, UNAVAILABLE};

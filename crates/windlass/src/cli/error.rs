@@ -44,6 +44,7 @@ impl From<Error> for Failure {
             Error::Unreachable { .. } => UNAVAILABLE,
             Error::Address { .. } => USAGE,
             Error::Answer(_) => ERROR,
+            Error::Unfinished { .. } => TASK_FAILED,
             Error::Refused { problem, .. } => match problem.status {
                 400 | 413 | 415 | 422 => USAGE,
                 401 | 403 => AUTH,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use windlass_client::Client;
+use windlass_client::rest::Client;
 use windlass_core::{Name, Payload, StateName, TaskId};
 use windlass_proto::rest::{Base64, PriorityInput, Seconds, SubmitBody, TaskBody};
 

@@ -4,7 +4,7 @@ mod show;
 
 use std::time::Duration;
 
-use windlass_client::Client;
+use windlass_client::rest::Client;
 use windlass_core::{Name, TaskId};
 use windlass_proto::rest::TaskBody;
 

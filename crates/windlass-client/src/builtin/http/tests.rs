@@ -38,7 +38,7 @@ async fn outcome(allow_private: bool, payload: String) -> Outcome {
         timeout: Duration::from_secs(60),
         token: Token { number: 1, secret: 1 },
     };
-    let context = Context::new(&job, job.timeout);
+    let context = Context::new(&job, &job.kind, tokio::time::Instant::now(), job.timeout);
     Http::new(Options { allow_private }).unwrap().run(context, job).await
 }
 

@@ -1,7 +1,6 @@
 //! `windlass worker exec`: a worker in any language, without a library.
 
 use std::ffi::OsString;
-use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_client::builtin::exec::Exec;
@@ -87,11 +86,12 @@ pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
     let program = words.next().ok_or_else(|| Failure::usage("no program given"))?;
     let exec = Exec { program, args: words.collect(), worker: options.id.to_string() };
     output.note(&format!("worker {} serves {}", options.id, client.base()));
-    let mut builder = Worker::builder(Arc::new(RestPort::new(client))).options(options);
+    let mut builder = Worker::builder(RestPort::new(client)).options(options);
     for kind in args.types {
-        builder = builder.handler(kind, exec.clone());
+        builder = builder.handler(kind.as_str(), exec.clone());
     }
     let shutdown = crate::serve::signals()?;
-    builder.build().run(shutdown).await;
+    let worker = builder.build().map_err(|error| Failure::usage(error.to_string()))?;
+    worker.run(shutdown).await;
     Ok(())
 }

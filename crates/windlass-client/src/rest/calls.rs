@@ -5,12 +5,13 @@ use std::time::Duration;
 use reqwest::Method;
 use windlass_core::{Name, TaskId};
 use windlass_proto::rest::{
-    Affected, AttemptsBody, BeatBody, ClaimBody, Claimed, CompleteBody, DeadSelection, ExplanationBody,
-    ExtendBody, Extended, FailBody, HealthBody, OutcomeBody, PulseBody, QueueBody, QueuesBody, ReleaseBody,
-    StatsBody, SubmitBody, TaskBody, TaskPage, WorkerBody, WorkersBody,
+    Affected, AttemptsBody, BatchResults, BeatBody, ClaimBody, Claimed, CompleteBody, DeadSelection,
+    ExplanationBody, ExtendBody, Extended, FailBody, HealthBody, OutcomeBody, PulseBody, QueueBody,
+    QueuesBody, ReleaseBody, StatsBody, SubmitBody, TaskBody, TaskPage, WorkerBody, WorkersBody,
 };
 
-use super::{ANSWER_TIMEOUT, Client, Error, Filter, json, read, repeat, send};
+use super::{ANSWER_TIMEOUT, Client, Filter, json, read, repeat, send};
+use crate::error::Error;
 
 const TASKS: [&str; 3] = ["api", "v1", "tasks"];
 const QUEUES: [&str; 3] = ["api", "v1", "queues"];
@@ -25,6 +26,26 @@ impl Client {
             body.id = Some(TaskId::new(&id).expect("a UUID is a valid id"));
         }
         read(repeat(json(self.request(Method::POST, &TASKS)?, &body)?).await?).await
+    }
+
+    /// One try.
+    pub(crate) async fn try_submit(&self, body: &SubmitBody<'_>) -> Result<TaskBody, Error> {
+        self.post(&TASKS, body).await
+    }
+
+    /// One try.
+    pub(crate) async fn try_submit_batch(
+        &self,
+        tasks: &[SubmitBody<'_>],
+        atomic: bool,
+    ) -> Result<BatchResults, Error> {
+        #[derive(serde::Serialize)]
+        struct Batch<'a> {
+            tasks: &'a [SubmitBody<'a>],
+            atomic: bool,
+        }
+        let [a, b, c] = TASKS;
+        self.post(&[a, b, c, "batch"], &Batch { tasks, atomic }).await
     }
 
     pub async fn task(&self, id: &TaskId) -> Result<TaskBody, Error> {

@@ -1,5 +1,6 @@
 //! What a handler is given: the [`Job`] and, to talk with the worker while it runs, a [`Context`].
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -7,7 +8,6 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use windlass_core::{Name, Payload, Priority, Progress, TaskId, Token, limits};
 
 use super::outcome::Failure;
@@ -36,10 +36,6 @@ impl Job {
             error: format!("the payload does not fit the type {}: {error}", self.kind),
         })
     }
-
-    pub(crate) fn held(&self) -> Held {
-        Held { id: self.id.clone(), token: self.token }
-    }
 }
 
 /// Why a handler is asked to stop.
@@ -59,31 +55,38 @@ pub struct Context {
     shared: Arc<Shared>,
 }
 
+/// One allocation for each task, and nothing that costs more until it is used.
 #[derive(Debug)]
 struct Shared {
     id: TaskId,
     kind: Name,
     queue: Name,
+    worker: Name,
     token: Token,
     attempt: u32,
-    deadline: Instant,
+    max_retries: u32,
+    started: Instant,
+    limit: Duration,
     cause: OnceLock<Cause>,
-    stop: CancellationToken,
+    stopped: Notify,
     progress: Mutex<Option<Progress>>,
     progressed: Notify,
 }
 
 impl Context {
-    pub(crate) fn new(job: &Job, timeout: Duration) -> Self {
+    pub(crate) fn new(job: &Job, worker: &Name, started: Instant, limit: Duration) -> Self {
         let shared = Shared {
             id: job.id.clone(),
             kind: job.kind.clone(),
             queue: job.queue.clone(),
+            worker: worker.clone(),
             token: job.token,
             attempt: job.attempt,
-            deadline: Instant::now() + timeout,
+            max_retries: job.max_retries,
+            started,
+            limit,
             cause: OnceLock::new(),
-            stop: CancellationToken::new(),
+            stopped: Notify::new(),
             progress: Mutex::new(None),
             progressed: Notify::new(),
         };
@@ -92,12 +95,19 @@ impl Context {
 
     /// Resolves when the handler should stop. A handler that ignores it is dropped a moment later.
     pub async fn cancelled(&self) -> Cause {
-        self.shared.stop.cancelled().await;
-        self.cause().unwrap_or(Cause::ShuttingDown)
+        loop {
+            // Listen first, look second: a cause that comes in between is noticed.
+            let mut stopped = std::pin::pin!(self.shared.stopped.notified());
+            stopped.as_mut().enable();
+            if let Some(cause) = self.cause() {
+                return cause;
+            }
+            stopped.await;
+        }
     }
 
     pub fn is_cancelled(&self) -> bool {
-        self.shared.stop.is_cancelled()
+        self.cause().is_some()
     }
 
     pub fn cause(&self) -> Option<Cause> {
@@ -112,6 +122,12 @@ impl Context {
         self.shared.progressed.notify_one();
     }
 
+    /// Writes a line to the worker's log, with the task, its type, the attempt and the worker beside it.
+    pub fn log(&self, message: impl fmt::Display) {
+        let Shared { id, kind, worker, attempt, .. } = &*self.shared;
+        tracing::info!(task_id = %id, worker_id = %worker, %kind, attempt, "{message}");
+    }
+
     pub fn task_id(&self) -> &TaskId {
         &self.shared.id
     }
@@ -124,8 +140,18 @@ impl Context {
         &self.shared.queue
     }
 
+    pub fn worker(&self) -> &Name {
+        &self.shared.worker
+    }
+
+    /// From 1.
     pub fn attempt(&self) -> u32 {
         self.shared.attempt
+    }
+
+    /// Whether a failure of this attempt makes the task a dead letter.
+    pub fn is_last_attempt(&self) -> bool {
+        self.shared.attempt > self.shared.max_retries
     }
 
     /// Grows with every claim of the task: a fence for what the handler writes elsewhere.
@@ -135,13 +161,18 @@ impl Context {
 
     /// When the handler's time is up.
     pub fn deadline(&self) -> Instant {
-        self.shared.deadline
+        self.shared.started + self.shared.limit
+    }
+
+    /// The handler's time limit: the task's own, or that of its type if that is shorter.
+    pub fn limit(&self) -> Duration {
+        self.shared.limit
     }
 
     /// The first cause stays.
     pub(super) fn stop(&self, cause: Cause) {
         if self.shared.cause.set(cause).is_ok() {
-            self.shared.stop.cancel();
+            self.shared.stopped.notify_waiters();
         }
     }
 

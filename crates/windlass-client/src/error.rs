@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use reqwest::Response;
 use reqwest::header::RETRY_AFTER;
-use windlass_proto::rest::Problem;
+use windlass_core::{StateName, TaskId};
+use windlass_proto::rest::{Invalid, Problem};
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
@@ -18,6 +19,9 @@ pub enum Error {
     /// An answer that no broker of this version gives.
     #[error("{0}")]
     Answer(String),
+    /// A result was asked for, and the task has none: it ended in another way, or not in time.
+    #[error("{id} is {}{}", .state.as_str(), .error.as_deref().map(|error| format!(": {error}")).unwrap_or_default())]
+    Unfinished { id: TaskId, state: StateName, error: Option<String> },
 }
 
 fn describe(problem: &Problem) -> String {
@@ -41,7 +45,21 @@ impl Error {
         }
     }
 
-    pub(super) fn from_transport(error: reqwest::Error) -> Self {
+    /// When the broker wants to be asked again.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Error::Refused { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+
+    /// Whether the same call may succeed a little later.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Error::Unreachable { .. })
+            || matches!(self.status(), Some(408 | 425 | 429 | 502..=504))
+    }
+
+    pub(crate) fn from_transport(error: reqwest::Error) -> Self {
         let mut detail = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {
@@ -51,7 +69,7 @@ impl Error {
         Error::Unreachable { detail }
     }
 
-    pub(super) async fn from_response(response: Response) -> Self {
+    pub(crate) async fn from_response(response: Response) -> Self {
         let status = response.status();
         let wait = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let retry_after = wait.map(Duration::from_secs);
@@ -69,5 +87,29 @@ impl Error {
             .detail(format!("answered {status}, which does not look like a Windlass broker"))
         });
         Error::Refused { problem: Box::new(problem), retry_after }
+    }
+}
+
+impl From<Invalid> for Error {
+    fn from(invalid: Invalid) -> Self {
+        Error::Refused { problem: Box::new(invalid.into()), retry_after: None }
+    }
+}
+
+#[cfg(any(test, feature = "embedded"))]
+impl From<windlass_broker::Error> for Error {
+    /// With the status that the REST interface gives.
+    fn from(error: windlass_broker::Error) -> Self {
+        use windlass_broker::Error as Broker;
+        let status = match &error {
+            Broker::NotFound(_) => 404,
+            Broker::TaskExists | Broker::Terminal(_) | Broker::WrongState(_) => 409,
+            Broker::LeaseLost | Broker::Aborted => 409,
+            Broker::NoSpace => 507,
+            Broker::Invalid { .. } | Broker::TooManyLanes => 422,
+            _ => 503,
+        };
+        let problem = Problem::new(status, error.code(), "The request was refused").detail(error.to_string());
+        Error::Refused { problem: Box::new(problem), retry_after: None }
     }
 }

@@ -1,0 +1,196 @@
+//! A task to be submitted.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use windlass_core::{Name, Payload, Priority, TaskId, retry};
+use windlass_proto::rest::{Base64, BatchItem, Invalid, Metadata, PriorityInput, Seconds, SubmitBody, Time};
+
+use super::{Batch, Submitted};
+use crate::error::Error;
+use crate::rest;
+
+/// What to run, and how. What is left out takes the broker's default. Names and ranges are judged by the broker, which
+/// names the field at fault.
+#[derive(Debug, Clone)]
+pub struct Submit {
+    pub(crate) id: TaskId,
+    pub(crate) kind: String,
+    pub(crate) payload: Payload,
+    pub(crate) queue: Option<String>,
+    pub(crate) priority: Option<Priority>,
+    pub(crate) delay: Option<Duration>,
+    pub(crate) at: Option<SystemTime>,
+    pub(crate) expires_at: Option<SystemTime>,
+    pub(crate) retry: Option<retry::Policy>,
+    pub(crate) max_retries: Option<u32>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) retention: Option<Duration>,
+    pub(crate) metadata: Vec<(String, String)>,
+}
+
+impl Submit {
+    /// A task of type `kind`; anything that serde can write as JSON is a payload.
+    pub fn new(kind: &str, payload: &(impl Serialize + ?Sized)) -> Result<Self, Error> {
+        let json = serde_json::to_vec(payload).map_err(|error| {
+            Error::from(Invalid::malformed("payload", format!("cannot be written as JSON: {error}")))
+        })?;
+        Ok(Self::with(kind, Payload::Json(json.into())))
+    }
+
+    /// With bytes as payload.
+    pub fn binary(kind: &str, payload: impl Into<Bytes>) -> Self {
+        Self::with(kind, Payload::Binary(payload.into()))
+    }
+
+    /// With a payload that is JSON text or bytes already.
+    pub fn with(kind: &str, payload: Payload) -> Self {
+        Self {
+            id: fresh_id(),
+            kind: kind.to_owned(),
+            payload,
+            queue: None,
+            priority: None,
+            delay: None,
+            at: None,
+            expires_at: None,
+            retry: None,
+            max_retries: None,
+            timeout: None,
+            retention: None,
+            metadata: Vec::new(),
+        }
+    }
+
+    /// The id that the task will have.
+    pub fn task_id(&self) -> &TaskId {
+        &self.id
+    }
+
+    /// An id of your own instead of the random one: the same submit from anywhere makes no second task.
+    pub fn id(mut self, id: TaskId) -> Self {
+        self.id = id;
+        self
+    }
+
+    pub fn queue(mut self, queue: &str) -> Self {
+        self.queue = Some(queue.to_owned());
+        self
+    }
+
+    /// 0–255, higher first.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// Not before this long from now.
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.delay = Some(delay);
+        self
+    }
+
+    /// Not before this moment.
+    pub fn at(mut self, at: SystemTime) -> Self {
+        self.at = Some(at);
+        self
+    }
+
+    /// Never start after this moment.
+    pub fn expires_at(mut self, at: SystemTime) -> Self {
+        self.expires_at = Some(at);
+        self
+    }
+
+    pub fn retry(mut self, policy: retry::Policy) -> Self {
+        self.retry = Some(policy);
+        self
+    }
+
+    /// Attempts after the first one.
+    pub fn max_retries(mut self, n: u32) -> Self {
+        self.max_retries = Some(n);
+        self
+    }
+
+    /// The handler's time limit.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = Some(limit);
+        self
+    }
+
+    /// How long the finished task is kept.
+    pub fn retention(mut self, span: Duration) -> Self {
+        self.retention = Some(span);
+        self
+    }
+
+    pub fn metadata(mut self, key: &str, value: &str) -> Self {
+        self.metadata.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// As the REST interface wants it.
+    pub(crate) fn body(&self) -> Result<SubmitBody<'_>, Error> {
+        let mut body = SubmitBody::new(name("type", &self.kind)?);
+        match &self.payload {
+            Payload::Json(text) => {
+                let raw: &RawValue = serde_json::from_slice(text).map_err(|error| {
+                    Error::from(Invalid::malformed("payload", format!("is not JSON: {error}")))
+                })?;
+                body.payload = Some(raw);
+            }
+            Payload::Binary(bytes) => body.payload_base64 = Some(Base64(bytes.clone())),
+        }
+        body.id = Some(self.id.clone());
+        body.queue = self.queue.as_deref().map(|queue| name("queue", queue)).transpose()?;
+        body.priority = self.priority.map(PriorityInput::from);
+        body.delay_seconds = self.delay.map(seconds);
+        body.scheduled_at = self.at.map(|at| Time::from_ms(ms(at)));
+        body.expires_at = self.expires_at.map(|at| Time::from_ms(ms(at)));
+        body.retry = self.retry.map(Into::into);
+        body.max_retries = self.max_retries.map(u64::from);
+        body.timeout_seconds = self.timeout.map(seconds);
+        body.retention_seconds = self.retention.map(seconds);
+        body.metadata = Metadata(self.metadata.clone());
+        Ok(body)
+    }
+}
+
+/// A UUID v7: sorts by time, so the id table of the broker grows at its end.
+fn fresh_id() -> TaskId {
+    let mut text = uuid::Uuid::encode_buffer();
+    TaskId::new(uuid::Uuid::now_v7().hyphenated().encode_lower(&mut text)).expect("a UUID is a valid id")
+}
+
+fn name(field: &'static str, text: &str) -> Result<Name, Error> {
+    Name::new(text).map_err(|error| Invalid::malformed(field, error.to_string()).into())
+}
+
+fn seconds(length: Duration) -> Seconds {
+    Seconds::from_ms(length.as_millis() as u64)
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn ms(moment: SystemTime) -> u64 {
+    moment.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
+
+/// One try.
+pub(super) async fn over_rest(rest: &rest::Client, batch: &[Submit], atomic: bool) -> Result<Batch, Error> {
+    if let ([submit], false) = (batch, atomic) {
+        let task = rest.try_submit(&submit.body()?).await?;
+        return Ok(vec![Ok(Submitted { id: task.id, state: task.state })]);
+    }
+    let bodies: Vec<SubmitBody<'_>> = batch.iter().map(Submit::body).collect::<Result<_, _>>()?;
+    let answered = rest.try_submit_batch(&bodies, atomic).await?;
+    let item = |item| match item {
+        BatchItem::Submitted { id, state } => Ok(Submitted { id, state }),
+        BatchItem::Refused(refused) => {
+            Err(Error::Refused { problem: Box::new(refused.error), retry_after: None })
+        }
+    };
+    Ok(answered.results.into_iter().map(item).collect())
+}

@@ -1,6 +1,7 @@
 //! The handle that everything else holds, and its beginning and end.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
@@ -13,6 +14,7 @@ use crate::change::Progressing;
 use crate::events::{Event, Events};
 use crate::loops::{self, Loops};
 use crate::metrics::Counters;
+use crate::schedules::Awaited;
 use crate::watchers::Watchers;
 use crate::workers::Registry;
 
@@ -57,6 +59,9 @@ pub(crate) struct Inner {
     pub(crate) workers: Registry,
     pub(crate) loops: Loops,
     pub(crate) progressing: Progressing,
+    pub(crate) awaited: Awaited,
+    /// Every schedule was looked at since the start.
+    pub(crate) cron_began: AtomicBool,
     /// Why the store stopped for good, once it has.
     pub(crate) failed: Mutex<Option<String>>,
     pub(crate) gate: watch::Sender<Gate>,
@@ -84,6 +89,8 @@ impl Broker {
                 workers: Registry::new(settings.worker_dead_after_ms),
                 loops: Loops::default(),
                 progressing: Progressing::default(),
+                awaited: Awaited::default(),
+                cron_began: AtomicBool::new(false),
                 failed: Mutex::new(None),
                 gate: watch::Sender::new(Gate::default()),
                 stopping: CancellationToken::new(),

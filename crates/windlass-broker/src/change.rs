@@ -121,6 +121,7 @@ impl Broker {
         self.inner.events.happened(what, after);
         if what == Happened::Removed || after.state.is_terminal() {
             self.inner.watchers.ended(&after.id);
+            self.fire_ended(&after.id);
         }
         if let (Happened::Cancelled, Some(token), Some(attempt)) = (what, after.ended, after.history.last())
             && attempt.outcome == Outcome::Cancelled

@@ -5,7 +5,7 @@ use windlass_store as store;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// What does not exist: "task", "queue" or "worker".
+    /// What does not exist: "task", "queue", "worker" or "schedule".
     #[error("there is no such {0}")]
     NotFound(&'static str),
     #[error("the id is taken by a task with other content")]
@@ -22,6 +22,10 @@ pub enum Error {
     Aborted,
     #[error("too many different pairs of queue and type")]
     TooManyLanes,
+    #[error("there is a schedule of this id already")]
+    ScheduleExists,
+    #[error("there are {} schedules already, as many as there can be", windlass_core::limits::SCHEDULES_MAX)]
+    TooManySchedules,
     #[error("the disk is full")]
     NoSpace,
     #[error("too much is under way")]
@@ -46,6 +50,8 @@ impl Error {
             Error::QueueFull => "queue_full",
             Error::Aborted => "aborted",
             Error::TooManyLanes => "too_many_types",
+            Error::ScheduleExists => "schedule_exists",
+            Error::TooManySchedules => "too_many_schedules",
             Error::NoSpace => "disk_full",
             Error::Busy => "overloaded",
             Error::Stopping => "stopping",

@@ -162,7 +162,7 @@ fn first_line(error: &str) -> String {
 }
 
 /// "in 4 m 10 s" or "4 m 10 s ago".
-fn distance(at: u64, now: u64) -> String {
+pub(crate) fn distance(at: u64, now: u64) -> String {
     let seconds = at.abs_diff(now).div_ceil(1000);
     let (d, h, m, s) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     let length = match (d, h, m) {

@@ -16,6 +16,7 @@ mod loops;
 mod metrics;
 mod query;
 mod rates;
+mod schedules;
 mod session;
 mod submit;
 #[cfg(test)]
@@ -32,6 +33,7 @@ pub use explain::{Explanation, Reason};
 pub use finish::{Beat, Extension, Failed, Finish, Pulse, Verdict};
 pub use metrics::{BUCKETS_SECONDS, Histogram, MetricsSnapshot, TypeMetrics};
 pub use query::{Health, LoopHealth, QueueView, Stats};
+pub use schedules::{FireView, ScheduleView};
 pub use session::{Keep, Notice, Notices, Session};
 pub use submit::{Start, Submit, Submitted};
 pub use workers::WorkerView;

@@ -5,6 +5,7 @@
 //! signal costs at most [`SLEEP_MAX`]. A step that fails is logged and tried again, ever less often, and a step that
 //! panics is logged and its loop started again: a loop ends only with the broker.
 
+mod cron;
 mod promoter;
 mod pruner;
 mod reaper;
@@ -25,7 +26,7 @@ use crate::error::Error;
 use crate::query::LoopHealth;
 
 /// Every loop of the broker. They have no interval: each sleeps until its next deadline.
-pub(crate) static ALL: [Loop; 3] = [
+pub(crate) static ALL: [Loop; 4] = [
     Loop {
         index: 0,
         name: "promoter",
@@ -34,6 +35,7 @@ pub(crate) static ALL: [Loop; 3] = [
     },
     Loop { index: 1, name: "reaper", step: |broker| Box::pin(reaper::step(broker)), wakeup: reaper::wakeup },
     Loop { index: 2, name: "pruner", step: |broker| Box::pin(pruner::step(broker)), wakeup: pruner::wakeup },
+    Loop { index: 3, name: "cron", step: |broker| Box::pin(cron::step(broker)), wakeup: cron::wakeup },
 ];
 
 /// The longest sleep, whatever a step says: guards against a missed signal and a wall clock that jumps.

@@ -126,7 +126,7 @@ fn resolve(submit: Submit, now: u64) -> NewTask {
 }
 
 /// A UUID v7 of the broker's own clock; the thread's generator saves a system call per task.
-fn new_id(now: u64) -> TaskId {
+pub(crate) fn new_id(now: u64) -> TaskId {
     let uuid = uuid::Builder::from_unix_timestamp_millis(now, &rand::rng().random()).into_uuid();
     let mut text = uuid::Uuid::encode_buffer();
     TaskId::new(uuid.hyphenated().encode_lower(&mut text)).expect("a UUID is a valid id")

@@ -6,6 +6,7 @@ mod explain;
 mod faults;
 mod leases;
 mod life;
+mod schedules;
 mod sessions;
 mod waiting;
 mod workers;

@@ -72,6 +72,8 @@ impl From<Error> for Refused {
             Error::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "The broker is stopping"),
             Error::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, "The store is not available"),
             Error::NoSpace => (StatusCode::INSUFFICIENT_STORAGE, "The disk is full"),
+            Error::ScheduleExists => (StatusCode::CONFLICT, "The id is taken"),
+            Error::TooManySchedules => (StatusCode::UNPROCESSABLE_ENTITY, "Too many schedules"),
             Error::TooManyLanes => (StatusCode::UNPROCESSABLE_ENTITY, "Too many queues and types"),
             Error::Invalid { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "The request cannot be carried out"),
         };

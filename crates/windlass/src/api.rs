@@ -29,10 +29,11 @@ pub(crate) mod workers;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::Router;
 use utoipa_axum::router::OpenApiRouter;
 use windlass_broker::Broker;
 use windlass_core::limits::PAYLOAD_BYTES_MAX;
+
+pub(crate) use front::Front;
 
 /// What every handler needs.
 #[derive(Debug)]
@@ -77,7 +78,7 @@ impl State {
 
 type Shared = axum::extract::State<Arc<State>>;
 
-pub(crate) fn router(state: Arc<State>) -> Router {
+pub(crate) fn serve(state: Arc<State>) -> Front {
     let (router, document) = OpenApiRouter::with_openapi(openapi::describe())
         .merge(tasks::routes())
         .merge(batch::routes())
@@ -90,12 +91,12 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .merge(health::routes())
         .merge(metrics::routes())
         .split_for_parts();
-    router
+    let routes = router
         .merge(openapi::routes(&document))
         .fallback(problem::no_such_route)
         .method_not_allowed_fallback(problem::wrong_method)
-        .layer(front::Layer::new(state.clone()))
-        .with_state(state)
+        .with_state(state.clone());
+    Front::new(routes, state)
 }
 
 /// The wall clock, for judging whether a time in a request is possible.

@@ -140,7 +140,7 @@ impl Running {
         let Running { broker, listener, tcp_listener, shutdown, settings, .. } = self;
         let (stop_worker, stop_server) = (CancellationToken::new(), CancellationToken::new());
         let state = Arc::new(api::State::new(broker.clone(), api_settings(&settings)));
-        let app = api::router(state.clone());
+        let app = api::serve(state.clone());
         let http = server::serve(listener, app, limits(&settings), stop_server.clone());
         let frames = tcp_listener
             .map(|listener| tcp::serve(listener, state, tcp_limits(&settings), stop_server.clone()));

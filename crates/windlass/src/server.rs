@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::stall::Stall;
+use crate::api::Front;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
@@ -51,7 +52,7 @@ impl Default for Limits {
 /// Serves until `shutdown`, then drains.
 pub(crate) async fn serve(
     listener: TcpListener,
-    app: axum::Router,
+    app: Front,
     limits: Limits,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
@@ -86,7 +87,7 @@ pub(crate) async fn serve(
 
 struct Server {
     http: http1::Builder,
-    app: axum::Router,
+    app: Front,
     shutdown: CancellationToken,
     limits: Limits,
 }

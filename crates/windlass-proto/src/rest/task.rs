@@ -1,5 +1,7 @@
 //! A task as people and workers see it.
 
+mod write;
+
 use std::fmt;
 
 use bytes::Bytes;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use jiff::fmt::temporal::DateTimePrinter;
+use jiff::tz::Offset;
 use serde::de::{Deserializer, Error, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
@@ -54,12 +54,38 @@ impl std::str::FromStr for Time {
     }
 }
 
+/// `2030-01-31T08:30:00.000Z`
+const TEXT_BYTES: usize = 24;
+
+impl Time {
+    /// RFC 3339. Times are written for every task that is shown, so the digits are put in place without formatting.
+    pub(crate) fn text(self) -> [u8; TEXT_BYTES] {
+        // What RFC 3339 has no year for is shown as the last or first moment that has one.
+        let moment = Timestamp::from_millisecond(self.0).unwrap_or(Timestamp::MAX);
+        let moment = if moment < Timestamp::UNIX_EPOCH { Timestamp::UNIX_EPOCH } else { moment };
+        let civil = Offset::UTC.to_datetime(moment);
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        let mut put = |at: std::ops::Range<usize>, number: i32| {
+            let mut left = number.unsigned_abs();
+            for digit in text[at].iter_mut().rev() {
+                *digit = b'0' + (left % 10) as u8;
+                left /= 10;
+            }
+        };
+        put(0..4, civil.year().into());
+        put(5..7, civil.month().into());
+        put(8..10, civil.day().into());
+        put(11..13, civil.hour().into());
+        put(14..16, civil.minute().into());
+        put(17..19, civil.second().into());
+        put(20..23, civil.millisecond().into());
+        text
+    }
+}
+
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
-        // Beyond the year 9999 there is no RFC 3339; the last moment stands for all of them.
-        let moment = Timestamp::from_millisecond(self.0).unwrap_or(Timestamp::MAX);
-        PRINTER.print_timestamp(&moment, jiff::fmt::StdFmtWrite(f)).map_err(|_| fmt::Error)
+        f.write_str(str::from_utf8(&self.text()).map_err(|_| fmt::Error)?)
     }
 }
 

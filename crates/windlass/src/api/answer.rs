@@ -19,16 +19,22 @@ pub(super) fn task(status: StatusCode, task: impl Into<TaskBody>) -> Answer {
     let body = task.into();
     // Everything but the payload and the result is about this long.
     let room = 768 + body.payload.as_ref().map_or(0, |json| json.0.len());
-    json(status, &body, room)
+    let mut text = Vec::with_capacity(room);
+    body.write(&mut text).map_err(Refused::unwritable)?;
+    Ok(written(status, text))
 }
 
 pub(super) fn json<T: Serialize>(status: StatusCode, body: &T, room: usize) -> Answer {
     let mut text = Vec::with_capacity(room);
     serde_json::to_writer(&mut text, body).map_err(Refused::unwritable)?;
+    Ok(written(status, text))
+}
+
+fn written(status: StatusCode, text: Vec<u8>) -> Response {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Ok(response)
+    response
 }
 
 pub(super) fn nothing() -> Answer {

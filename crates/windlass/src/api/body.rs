@@ -57,7 +57,11 @@ fn check_length(parts: &Parts, settings: &Settings) -> Result<(), Refused> {
     }
 }
 
-/// Most bodies come in one piece and are not copied.
+/// A body up to this size is copied out of the connection's buffer, which is then used again; keeping the piece would cost
+/// the next request a new buffer.
+const COPIED_BYTES_MAX: usize = 2048;
+
+/// Most bodies come in one piece, and large ones are not copied.
 async fn read(mut body: axum::body::Body, limit: usize) -> Result<Bytes, Refused> {
     let mut first: Option<Bytes> = None;
     let mut joined: Option<BytesMut> = None;
@@ -73,6 +77,7 @@ async fn read(mut body: axum::body::Body, limit: usize) -> Result<Bytes, Refused
         }
         match (&mut joined, first.take()) {
             (Some(joined), _) => joined.extend_from_slice(&piece),
+            (None, None) if piece.len() <= COPIED_BYTES_MAX => first = Some(Bytes::copy_from_slice(&piece)),
             (None, None) => first = Some(piece),
             (None, Some(start)) => {
                 let mut buffer = BytesMut::with_capacity(2 * (start.len() + piece.len()));

@@ -1,5 +1,5 @@
 //! What happens to every request, whatever it asks for: it gets an id, a time limit, and an answer even if its handler
-//! panics. One layer does all of it, because each layer costs every request.
+//! panics. One service does all of it, because each costs every request.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::body::{Bytes, HttpBody};
+use axum::http::{self, HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use axum::{BoxError, Router};
 use futures_util::FutureExt;
 use tower::Service;
 use windlass_core::Name;
@@ -29,53 +30,40 @@ pub(super) struct Counters {
     pub(super) timeouts: AtomicU64,
 }
 
+/// The whole REST interface. It stands around the router, not inside it, where it would be one more boxed layer of every
+/// route.
 #[derive(Debug, Clone)]
-pub(super) struct Layer {
+pub(crate) struct Front {
+    routes: Router,
     state: Arc<State>,
 }
 
-impl Layer {
-    pub(super) fn new(state: Arc<State>) -> Self {
-        Self { state }
+impl Front {
+    pub(super) fn new(routes: Router, state: Arc<State>) -> Self {
+        Self { routes, state }
     }
 }
 
-impl<S> tower::Layer<S> for Layer {
-    type Service = Front<S>;
-
-    fn layer(&self, inner: S) -> Front<S> {
-        Front { inner, state: self.state.clone() }
-    }
-}
-
-#[derive(Debug, Clone)]
-pub(super) struct Front<S> {
-    inner: S,
-    state: Arc<State>,
-}
-
-impl<S> Service<Request> for Front<S>
+impl<B> Service<http::Request<B>> for Front
 where
-    S: Service<Request, Error = Infallible>,
-    S::Response: IntoResponse,
-    S::Future: Send + 'static,
+    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
     type Response = Response;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(cx)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request) -> Self::Future {
-        let id = request_id(&request);
-        let limit = self.state.settings.request_timeout + waiting(&request);
-        let inner = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let id = request_id(request.headers());
+        let limit = self.state.settings.request_timeout + waiting(request.uri());
+        let inner = AssertUnwindSafe(self.routes.call(request)).catch_unwind();
         let state = self.state.clone();
         Box::pin(async move {
             let mut response = match tokio::time::timeout(limit, inner).await {
-                Ok(Ok(Ok(response))) => response.into_response(),
+                Ok(Ok(Ok(response))) => response,
                 Ok(Ok(Err(never))) => match never {},
                 Ok(Err(panic)) => panicked(&state, &id, panic.as_ref()),
                 Err(_) => timed_out(&state),
@@ -104,8 +92,8 @@ fn finish(response: &mut Response, id: HeaderValue) {
 }
 
 /// The client's own id if it is a plain name, so that it cannot smuggle anything into logs; a random one otherwise.
-fn request_id(request: &Request) -> HeaderValue {
-    if let Some(given) = request.headers().get(REQUEST_ID)
+fn request_id(headers: &HeaderMap) -> HeaderValue {
+    if let Some(given) = headers.get(REQUEST_ID)
         && given.to_str().is_ok_and(|text| Name::new(text).is_ok())
     {
         return given.clone();
@@ -117,8 +105,7 @@ fn request_id(request: &Request) -> HeaderValue {
 }
 
 /// How much longer a request may take because it may wait for something to happen.
-fn waiting(request: &Request) -> Duration {
-    let uri = request.uri();
+fn waiting(uri: &Uri) -> Duration {
     let waits = uri.path() == "/api/v1/claim" || uri.query().is_some_and(|query| query.contains("wait="));
     if waits { Duration::from_millis(WAIT_MS_MAX) } else { Duration::ZERO }
 }

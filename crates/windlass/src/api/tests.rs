@@ -12,14 +12,14 @@ use windlass_store::memory::MemoryStore;
 
 use super::*;
 
-fn app() -> Router {
+fn app() -> Front {
     let clock = SystemClock::shared();
     let store = MemoryStore::new(clock.clone());
     let broker = Broker::start(store, clock, windlass_broker::Settings::default());
-    router(std::sync::Arc::new(State::new(broker, Settings::default())))
+    serve(std::sync::Arc::new(State::new(broker, Settings::default())))
 }
 
-async fn send(app: &Router, request: Request<Body>) -> (Response<()>, Value) {
+async fn send(app: &Front, request: Request<Body>) -> (Response<()>, Value) {
     let response = app.clone().oneshot(request).await.unwrap();
     let (parts, body) = response.into_parts();
     let bytes = body.collect().await.unwrap().to_bytes();
@@ -94,10 +94,8 @@ async fn a_panic_is_an_answer_and_a_number() {
     async fn trip() -> &'static str {
         panic!("on purpose")
     }
-    let app = Router::new()
-        .route("/trip", axum::routing::get(trip))
-        .layer(front::Layer::new(state.clone()))
-        .with_state(());
+    let routes = axum::Router::new().route("/trip", axum::routing::get(trip));
+    let app = Front::new(routes, state.clone());
     let (head, problem) = send(&app, get("/trip")).await;
     assert_eq!((head.status().as_u16(), &problem["code"]), (500, &Value::from("internal")));
     assert_eq!(state.counters.panics.load(std::sync::atomic::Ordering::Relaxed), 1);

@@ -76,7 +76,7 @@ pub(super) async fn run(args: Args) -> Result<Report, Error> {
     let broker = Broker::start(store.clone(), SystemClock::shared(), Settings::default());
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(io("listen"))?;
     let addr = listener.local_addr().map_err(io("listen"))?;
-    let app = api::router(std::sync::Arc::new(api::State::new(broker.clone(), api::Settings::default())));
+    let app = api::serve(std::sync::Arc::new(api::State::new(broker.clone(), api::Settings::default())));
     let stop = CancellationToken::new();
     let serving = tokio::spawn(server::serve(listener, app, server::Limits::default(), stop.clone()));
 

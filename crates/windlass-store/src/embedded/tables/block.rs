@@ -2,12 +2,12 @@
 //!
 //! A table's page is read and written whole, whatever part of it changes. Tasks that were submitted together are mostly
 //! claimed, finished and removed together, so a row holds [`BLOCK_TASKS`] of them and a checkpoint makes one change of the
-//! table where it would make eight. What is large stands in a row of its own, so that it is not rewritten with its neighbours.
+//! table where it would make sixteen. What is large stands in a row of its own, so that it is not rewritten with its neighbours.
 
 use crate::store::Error;
 
 /// Tasks of one row.
-pub(in crate::embedded) const BLOCK_TASKS: u64 = 8;
+pub(in crate::embedded) const BLOCK_TASKS: u64 = 16;
 /// A record or body beyond this stands alone.
 pub(in crate::embedded) const INLINE_BYTES_MAX: usize = 1024;
 
@@ -70,9 +70,9 @@ mod tests {
     #[test]
     fn a_block_reads_as_it_was_written() {
         let written = [
-            Entry { seq: 80, record: Some(b"record"), body: Some(b"") },
-            Entry { seq: 83, record: None, body: Some(b"body") },
-            Entry { seq: 87, record: Some(b"r"), body: None },
+            Entry { seq: 160, record: Some(b"record"), body: Some(b"") },
+            Entry { seq: 163, record: None, body: Some(b"body") },
+            Entry { seq: 167, record: Some(b"r"), body: None },
         ];
         let mut buffer = Vec::new();
         written.iter().for_each(|entry| entry.encode(&mut buffer));
@@ -90,7 +90,7 @@ mod tests {
         }
         entry.encode(&mut buffer);
         assert!(entries(0, &buffer).is_err(), "the same task twice");
-        buffer[0] = 8;
+        buffer[0] = 16;
         assert!(entries(0, &buffer).is_err(), "a task of another block");
     }
 }

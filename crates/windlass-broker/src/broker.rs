@@ -118,6 +118,13 @@ impl Broker {
         self.inner.gate.borrow().draining
     }
 
+    /// Ready when the broker drains.
+    pub async fn drained(&self) {
+        let mut gate = self.inner.gate.subscribe();
+        // The sender lives as long as the broker.
+        let _ = gate.wait_for(|gate| gate.draining).await;
+    }
+
     /// Drains, and stops the loops after the step they are in. The store stays open.
     pub async fn stop(&self) {
         self.drain();

@@ -161,13 +161,18 @@ impl Session {
         Ok(pulse)
     }
 
+    /// Whether the worker has begun another session.
+    pub fn is_over(&self) -> bool {
+        self.link.replaced.is_cancelled()
+    }
+
     /// How many tasks the worker holds.
     pub fn held(&self) -> usize {
         self.link.count()
     }
 
     /// The worker goes away; what it still holds goes back at once.
-    pub async fn leave(self) -> Result<(), Error> {
+    pub async fn leave(&self) -> Result<(), Error> {
         if self.link.replaced.is_cancelled() {
             return Ok(());
         }

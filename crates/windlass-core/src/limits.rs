@@ -101,3 +101,13 @@ pub const FRAME_BYTES_IN_FLIGHT_MAX: usize = 16 * 1024 * 1024;
 pub const FRAMES_BULKY_MAX: usize = 8;
 /// Answers of one TCP connection that wait for the client to read; beyond it no further answer is written down.
 pub const FRAME_ANSWERS_BYTES_MAX: usize = 1024 * 1024;
+/// Credits that a connected worker may have open: it has that many tasks ahead of it at most.
+pub const WORK_CREDITS_MAX: u32 = 10_000;
+/// Batches of outcomes of one connected worker on their way to the disk: enough to keep it busy, and then the worker waits.
+pub const WORK_BATCHES_MAX: u32 = 16;
+/// Payloads in one message to a connected worker, a single larger task excepted: common clients refuse messages of 4 MiB.
+pub const WORK_MESSAGE_BYTES_MAX: usize = 512 * 1024;
+/// Tasks in one streamed submit: its answer has a line for each and must fit into the 4 MiB that common clients accept.
+pub const STREAMED_TASKS_MAX: usize = 50_000;
+/// Batches of one streamed submit on their way to the disk.
+pub const STREAMED_BATCHES_MAX: usize = 8;

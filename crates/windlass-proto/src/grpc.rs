@@ -3,6 +3,7 @@
 //! A message passes the same gates as a REST body: `check` turns it into the values that the REST body would have become, by
 //! the same functions, so that one request is judged in one way whichever door it comes through.
 
+mod admin;
 mod claim;
 mod content;
 mod names;
@@ -12,9 +13,10 @@ mod submit;
 mod task;
 mod time;
 
+pub use names::{given, parsed};
 pub use outcome::{Report, Reported};
 pub use refusal::Refusal;
-pub use time::timestamp;
+pub use time::{time, timestamp};
 
 pub mod v1 {
     #![expect(clippy::allow_attributes_without_reason, reason = "generated code")]

@@ -9,17 +9,17 @@ mod answer;
 pub(crate) mod batch;
 mod body;
 pub(crate) mod claim;
-mod cursor;
-mod dlq;
+pub(crate) mod cursor;
+pub(crate) mod dlq;
 mod front;
-mod health;
+pub(crate) mod health;
 pub(crate) mod identity;
 mod metrics;
 mod openapi;
 pub(crate) mod outcomes;
 pub(crate) mod params;
 pub(crate) mod problem;
-mod queues;
+pub(crate) mod queues;
 pub(crate) mod stats;
 pub(crate) mod tasks;
 #[cfg(test)]
@@ -100,6 +100,6 @@ pub(crate) fn serve(state: Arc<State>) -> Front {
 }
 
 /// The wall clock, for judging whether a time in a request is possible.
-fn now_ms() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }

@@ -114,6 +114,7 @@ impl Resolved {
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) http_addr: SocketAddr,
+    pub(crate) grpc_addr: Option<SocketAddr>,
     pub(crate) tcp_addr: Option<SocketAddr>,
     pub(crate) max_payload_bytes: u64,
     pub(crate) connections_max: u64,
@@ -142,7 +143,7 @@ impl Settings {
 
     /// An address to listen on that others can reach, if there is one.
     pub(crate) fn open_address(&self) -> Option<SocketAddr> {
-        [Some(self.http_addr), self.tcp_addr]
+        [Some(self.http_addr), self.grpc_addr, self.tcp_addr]
             .into_iter()
             .flatten()
             .find(|address| !address.ip().is_loopback())
@@ -151,6 +152,7 @@ impl Settings {
     fn take_all(from: &Resolved, wrong: &mut Mistakes) -> Option<Settings> {
         // Every key is read before the first `?`, so that all mistakes are told at once.
         let http_addr = from.take("server.http_addr", wrong);
+        let grpc_addr = from.take::<value::OrNone<SocketAddr>>("server.grpc_addr", wrong);
         let tcp_addr = from.take::<value::OrNone<SocketAddr>>("server.tcp_addr", wrong);
         let max_payload_bytes = from.take::<value::PayloadBytes>("server.max_payload_bytes", wrong);
         let connections_max = from.take::<value::Count>("server.connections_max", wrong);
@@ -167,6 +169,7 @@ impl Settings {
         let log_format = from.take("log.format", wrong);
         Some(Settings {
             http_addr: http_addr?,
+            grpc_addr: grpc_addr?.0,
             tcp_addr: tcp_addr?.0,
             max_payload_bytes: max_payload_bytes?.0,
             connections_max: connections_max?.0,

@@ -5,6 +5,7 @@ mod bench;
 mod cli;
 mod config;
 mod dev;
+mod grpc;
 mod logging;
 mod serve;
 mod server;

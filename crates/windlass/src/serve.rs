@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::OptionFuture;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -23,7 +24,7 @@ use crate::cli::error::{CONFLICT, Failure};
 use crate::cli::output::Output;
 use crate::config::value::StoreKind;
 use crate::config::{Resolved, Settings, Sources};
-use crate::{api, server, tcp};
+use crate::{api, grpc, server, tcp};
 
 #[derive(Debug, clap::Args)]
 #[command(before_help = "Examples:
@@ -51,6 +52,9 @@ pub(crate) struct Shared {
     /// Address to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDR")]
     http_addr: Option<String>,
+    /// Address of the gRPC interface, or none
+    #[arg(long, value_name = "ADDR")]
+    grpc_addr: Option<String>,
     /// Address of the TCP frames, or none
     #[arg(long, value_name = "ADDR")]
     tcp_addr: Option<String>,
@@ -69,15 +73,20 @@ impl Shared {
         flag("store.data_dir", self.data_dir, "--data-dir");
         flag("store.url", self.store, "--store");
         flag("server.http_addr", self.http_addr, "--http-addr");
+        flag("server.grpc_addr", self.grpc_addr, "--grpc-addr");
         flag("server.tcp_addr", self.tcp_addr, "--tcp-addr");
         let resolved = Resolved::load(sources)?;
         let mut settings = Settings::read(&resolved)?;
         // Whoever wants a free port wants it everywhere, to run beside another broker.
-        if settings.http_addr.port() == 0
-            && resolved.is_default("server.tcp_addr")
-            && let Some(address) = &mut settings.tcp_addr
-        {
-            address.set_port(0);
+        let others =
+            [("server.grpc_addr", &mut settings.grpc_addr), ("server.tcp_addr", &mut settings.tcp_addr)];
+        for (key, address) in others {
+            if settings.http_addr.port() == 0
+                && resolved.is_default(key)
+                && let Some(address) = address
+            {
+                address.set_port(0);
+            }
         }
         Ok(settings)
     }
@@ -104,9 +113,9 @@ pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
 pub(crate) struct Running {
     pub(crate) broker: Broker,
     pub(crate) address: SocketAddr,
-    pub(crate) tcp_address: Option<SocketAddr>,
     listener: TcpListener,
-    tcp_listener: Option<TcpListener>,
+    grpc: Option<(TcpListener, SocketAddr)>,
+    tcp: Option<(TcpListener, SocketAddr)>,
     shutdown: CancellationToken,
     settings: Settings,
 }
@@ -116,38 +125,40 @@ impl Running {
         // Before anything is opened, so that an early signal finds its listener.
         let shutdown = signals()?;
         let (listener, address) = bind(settings.http_addr).await?;
-        let (tcp_listener, tcp_address) = match settings.tcp_addr {
-            Some(address) => {
-                bind(address).await.map(|(listener, address)| (Some(listener), Some(address)))?
-            }
-            None => (None, None),
-        };
+        let grpc = bind_if(settings.grpc_addr).await?;
+        let tcp = bind_if(settings.tcp_addr).await?;
         let clock = SystemClock::shared();
         let store = open(settings, clock.clone()).await?;
         let broker = Broker::start(store, clock, broker_settings(settings));
         let settings = settings.clone();
-        Ok(Running { broker, address, tcp_address, listener, tcp_listener, shutdown, settings })
+        Ok(Running { broker, address, listener, grpc, tcp, shutdown, settings })
     }
 
     /// A line for each interface; the last one says that all are there.
     pub(crate) fn addresses(&self) -> String {
-        let tcp = self.tcp_address.map(|address| format!("listening tcp {address}\n")).unwrap_or_default();
-        format!("{tcp}listening http {}", self.address)
+        let line = |name: &str, bound: &Option<(TcpListener, SocketAddr)>| {
+            bound.as_ref().map(|(_, address)| format!("listening {name} {address}\n")).unwrap_or_default()
+        };
+        let (grpc, tcp) = (line("grpc", &self.grpc), line("tcp", &self.tcp));
+        format!("{grpc}{tcp}listening http {}", self.address)
     }
 
     /// Serves until a signal, then stops in order.
     pub(crate) async fn until_stopped(self, worker: Option<Worker>) -> Result<(), Failure> {
-        let Running { broker, listener, tcp_listener, shutdown, settings, .. } = self;
+        let Running { broker, listener, grpc, tcp, shutdown, settings, .. } = self;
         let (stop_worker, stop_server) = (CancellationToken::new(), CancellationToken::new());
         let state = Arc::new(api::State::new(broker.clone(), api_settings(&settings)));
         let app = api::serve(state.clone());
         let http = server::serve(listener, app, limits(&settings), stop_server.clone());
-        let frames = tcp_listener
-            .map(|listener| tcp::serve(listener, state, tcp_limits(&settings), stop_server.clone()));
+        let calls = grpc.map(|(listener, _)| {
+            grpc::serve(listener, state.clone(), grpc_limits(&settings), stop_server.clone())
+        });
+        let frames =
+            tcp.map(|(listener, _)| tcp::serve(listener, state, tcp_limits(&settings), stop_server.clone()));
         let serving = tokio::spawn(async {
-            let frames = async { futures_util::future::OptionFuture::from(frames).await.unwrap_or(Ok(())) };
-            let (http, frames) = tokio::join!(http, frames);
-            http.and(frames)
+            let (calls, frames) = (OptionFuture::from(calls), OptionFuture::from(frames));
+            let (http, calls, frames) = tokio::join!(http, calls, frames);
+            http.and(calls.unwrap_or(Ok(()))).and(frames.unwrap_or(Ok(())))
         });
         let working = worker.map(|worker| tokio::spawn(worker.run(stop_worker.clone())));
         let failing = broker.store().clone();
@@ -215,11 +226,26 @@ fn limits(settings: &Settings) -> server::Limits {
     }
 }
 
+fn grpc_limits(settings: &Settings) -> grpc::Limits {
+    grpc::Limits {
+        connections: settings.connections_max as usize,
+        drain_timeout: settings.drain,
+        ..grpc::Limits::default()
+    }
+}
+
 fn tcp_limits(settings: &Settings) -> tcp::Limits {
     tcp::Limits {
         connections: settings.connections_max as usize,
         drain_timeout: settings.drain,
         ..tcp::Limits::default()
+    }
+}
+
+async fn bind_if(address: Option<SocketAddr>) -> Result<Option<(TcpListener, SocketAddr)>, Failure> {
+    match address {
+        Some(address) => bind(address).await.map(Some),
+        None => Ok(None),
     }
 }
 

@@ -7,12 +7,13 @@ use windlass_core::limits::CLAIM_NAMES_MAX;
 
 use crate::rest::Invalid;
 
-pub(super) fn parsed<T: FromStr<Err: Display>>(field: &'static str, text: &str) -> Result<T, Invalid> {
+/// The field is named if it is at fault.
+pub fn parsed<T: FromStr<Err: Display>>(field: &'static str, text: &str) -> Result<T, Invalid> {
     text.parse().map_err(|error: T::Err| Invalid::malformed(field, error.to_string()))
 }
 
 /// What is empty was not given.
-pub(super) fn given<T: FromStr<Err: Display>>(field: &'static str, text: &str) -> Result<Option<T>, Invalid> {
+pub fn given<T: FromStr<Err: Display>>(field: &'static str, text: &str) -> Result<Option<T>, Invalid> {
     if text.is_empty() { Ok(None) } else { parsed(field, text).map(Some) }
 }
 

@@ -7,7 +7,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 use super::v1::Error;
-use crate::rest::Problem;
+use crate::rest::{Invalid, Problem};
 
 const DOMAIN: &str = "windlass";
 /// As the `Retry-After` of the REST interface.
@@ -54,6 +54,12 @@ impl From<Problem> for Status {
     }
 }
 
+impl From<Invalid> for Status {
+    fn from(invalid: Invalid) -> Self {
+        Problem::from(invalid).into()
+    }
+}
+
 impl From<Problem> for Error {
     fn from(mut problem: Problem) -> Self {
         let later = code(problem.status, &problem.code) == Code::Unavailable;
@@ -87,7 +93,6 @@ fn code(http_status: u16, code: &str) -> Code {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rest::Invalid;
 
     #[test]
     fn a_refusal_survives_the_wire() {

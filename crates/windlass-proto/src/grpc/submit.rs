@@ -9,7 +9,7 @@ use windlass_core::{Payload, Priority, retry};
 use super::content::Content;
 use super::names::{given, parsed};
 use super::time::time;
-use super::v1::{NewTask, RetryPolicy};
+use super::v1::{NewTask, RetryPolicy, SubmitBatchRequest};
 use crate::rest::submission;
 use crate::rest::{Fault, Invalid, Metadata, PriorityInput, RetryBody, Seconds, Submission};
 
@@ -72,6 +72,14 @@ impl NewTask {
             }
             None => Ok(()),
         }
+    }
+}
+
+impl SubmitBatchRequest {
+    /// The i-th answer belongs to the i-th task; the outer error is about the batch as a whole.
+    pub fn check(self, now: u64, payload_max: usize) -> Result<Vec<Result<Submission, Invalid>>, Invalid> {
+        submission::batch_size(self.tasks.len())?;
+        Ok(self.tasks.into_iter().map(|task| task.check(now, payload_max)).collect())
     }
 }
 

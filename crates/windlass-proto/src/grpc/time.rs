@@ -10,7 +10,7 @@ pub fn timestamp(ms: u64) -> Timestamp {
 }
 
 /// What is finer than a millisecond is cut off.
-pub(super) fn time(field: &'static str, moment: Timestamp) -> Result<Time, Invalid> {
+pub fn time(field: &'static str, moment: Timestamp) -> Result<Time, Invalid> {
     let fraction = u32::try_from(moment.nanos).ok().filter(|nanos| *nanos < 1_000_000_000);
     let Some(fraction) = fraction else {
         return Err(Invalid::malformed(field, "has a fraction that is no fraction of a second"));

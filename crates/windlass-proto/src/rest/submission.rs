@@ -1,9 +1,11 @@
 //! A submit as the broker gets it, and the checks that every door shares.
 
-use windlass_core::limits::{HORIZON_MS, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, RETRIES_MAX};
+use windlass_core::limits::{
+    BATCH_TASKS_MAX, HORIZON_MS, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, RETRIES_MAX,
+};
 use windlass_core::{Name, Payload, Priority, TaskId, retry};
 
-use super::invalid::Invalid;
+use super::invalid::{Fault, Invalid};
 use super::task::Metadata;
 use super::time::{Seconds, Time};
 
@@ -83,4 +85,15 @@ pub(crate) fn checked_metadata(metadata: Metadata) -> Result<Vec<(String, String
         return Err(Invalid::out_of_range("metadata", message));
     }
     Ok(entries)
+}
+
+pub(crate) fn batch_size(tasks: usize) -> Result<(), Invalid> {
+    match tasks {
+        0 => Err(Invalid::malformed("tasks", "must not be empty")),
+        1..=BATCH_TASKS_MAX => Ok(()),
+        _ => {
+            let message = format!("has {tasks} tasks, {BATCH_TASKS_MAX} are allowed");
+            Err(Invalid::new(Fault::TooLarge, "tasks", message))
+        }
+    }
 }

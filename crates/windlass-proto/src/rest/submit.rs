@@ -7,7 +7,7 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use windlass_core::limits::{
-    BATCH_TASKS_MAX, CRASHES_DEFAULT, RETENTION_MS_MAX, RETRIES_DEFAULT, TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MAX,
+    CRASHES_DEFAULT, RETENTION_MS_MAX, RETRIES_DEFAULT, TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MAX,
 };
 use windlass_core::{Class, Name, Payload, Priority, StateName, TaskId, retry};
 
@@ -16,7 +16,7 @@ use super::invalid::{Fault, Invalid};
 use super::json::{Base64, Content};
 use super::problem::Problem;
 use super::retry::RetryBody;
-use super::submission::{Submission, checked_metadata, count, default_queue, span, start};
+use super::submission::{Submission, batch_size, checked_metadata, count, default_queue, span, start};
 use super::task::Metadata;
 use super::text;
 use super::time::{Seconds, Time};
@@ -239,13 +239,7 @@ impl BatchBody<'_> {
         now: u64,
         payload_max: usize,
     ) -> Result<Vec<Result<Submission, Invalid>>, Invalid> {
-        if self.tasks.is_empty() {
-            return Err(Invalid::malformed("tasks", "must not be empty"));
-        }
-        if self.tasks.len() > BATCH_TASKS_MAX {
-            let message = format!("has {} tasks, {BATCH_TASKS_MAX} are allowed", self.tasks.len());
-            return Err(Invalid::new(Fault::TooLarge, "tasks", message));
-        }
+        batch_size(self.tasks.len())?;
         let item = |raw: &&RawValue| decode_item::<SubmitBody<'_>>(raw)?.check(source, now, payload_max);
         Ok(self.tasks.iter().map(item).collect())
     }

@@ -44,6 +44,24 @@ pub(crate) async fn submit_all(
 ) -> Result<BatchResults, Refused> {
     let body: BatchBody<'_> = decode(bytes)?;
     let checked = body.check(bytes, now_ms(), state.settings.payload_bytes_max)?;
+    let item = |outcome: Result<Submitted, Refused>| match outcome {
+        Ok(submitted) => {
+            let Submitted { task, .. } = submitted;
+            BatchItem::Submitted { state: task.record.state_name(), id: task.record.id }
+        }
+        Err(refused) => BatchItem::Refused(BatchItemError { error: refused.into_problem() }),
+    };
+    let outcomes = submit_checked(state, key, checked, body.atomic).await?;
+    Ok(BatchResults { results: outcomes.into_iter().map(item).collect() })
+}
+
+/// The i-th answer belongs to the i-th task.
+pub(crate) async fn submit_checked(
+    state: &super::State,
+    key: Option<&Key>,
+    checked: Vec<Result<Submission, Invalid>>,
+    atomic: bool,
+) -> Result<Vec<Result<Submitted, Refused>>, Refused> {
     let mut slots = Vec::with_capacity(checked.len());
     let mut batch = Vec::with_capacity(checked.len());
     let retention_ms = state.broker.settings().retention_ms;
@@ -53,18 +71,17 @@ pub(crate) async fn submit_all(
         }));
     }
     // One bad task keeps out all others of an atomic batch, whether the edge finds it or the store.
-    let mut outcomes = if body.atomic && batch.len() < slots.len() {
+    let mut outcomes = if atomic && batch.len() < slots.len() {
         vec![Err(Error::Aborted); batch.len()].into_iter()
     } else {
-        state.broker.submit_batch(batch, body.atomic).await?.into_iter()
+        state.broker.submit_batch(batch, atomic).await?.into_iter()
     };
-    let results = slots.into_iter().map(|slot| item(slot, &mut outcomes));
-    Ok(BatchResults { results: results.collect() })
+    Ok(slots.into_iter().map(|slot| settle(slot, &mut outcomes)).collect())
 }
 
 /// What the edge knows about one task of a batch: refused already, or passed on.
 enum Slot {
-    Refused(Box<Problem>),
+    Refused(Refused),
     Sent { by_key: bool },
 }
 
@@ -79,21 +96,19 @@ fn place(
             batch.push(submit(submission));
             Slot::Sent { by_key }
         }
-        Err(invalid) => Slot::Refused(Box::new(invalid.into())),
+        Err(invalid) => Slot::Refused(invalid.into()),
     }
 }
 
-fn item(slot: Slot, outcomes: &mut impl Iterator<Item = Result<Submitted, Error>>) -> BatchItem {
-    let error = match slot {
-        Slot::Refused(problem) => *problem,
+fn settle(
+    slot: Slot,
+    outcomes: &mut impl Iterator<Item = Result<Submitted, Error>>,
+) -> Result<Submitted, Refused> {
+    match slot {
+        Slot::Refused(refused) => Err(refused),
         Slot::Sent { by_key } => match outcomes.next() {
-            Some(Ok(submitted)) => {
-                let state = submitted.task.record.state_name();
-                return BatchItem::Submitted { id: submitted.task.record.id, state };
-            }
-            Some(Err(error)) => refused(error, by_key).into_problem(),
-            None => Refused::internal().into_problem(),
+            Some(outcome) => outcome.map_err(|error| refused(error, by_key)),
+            None => Err(Refused::internal()),
         },
-    };
-    BatchItem::Refused(BatchItemError { error })
+    }
 }

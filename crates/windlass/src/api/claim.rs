@@ -8,7 +8,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_broker::ClaimRequest;
 use windlass_core::Task;
-use windlass_proto::rest::{ClaimBody, Claimed, TaskBody, decode};
+use windlass_proto::rest::{ClaimBody, Claimed, Claiming, TaskBody, decode};
 
 use super::Shared;
 use super::answer::{self, Answer};
@@ -28,8 +28,11 @@ async fn claim(State(state): Shared, JsonBytes(bytes): JsonBytes) -> Answer {
 }
 
 pub(crate) fn read(bytes: &[u8]) -> Result<ClaimRequest, Refused> {
-    let claiming = decode::<ClaimBody>(bytes)?.check()?;
-    Ok(ClaimRequest {
+    Ok(request(decode::<ClaimBody>(bytes)?.check()?))
+}
+
+pub(crate) fn request(claiming: Claiming) -> ClaimRequest {
+    ClaimRequest {
         worker: claiming.worker,
         queues: claiming.queues,
         mode: claiming.mode,
@@ -37,7 +40,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<ClaimRequest, Refused> {
         max: claiming.max,
         wait_ms: claiming.wait_ms,
         lease_ms: claiming.lease_ms,
-    })
+    }
 }
 
 /// The tasks as their holder sees them, and about how long they are as text.

@@ -5,14 +5,14 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 use windlass_proto::rest::Invalid;
 
-pub(super) fn write(seq: u64) -> String {
+pub(crate) fn write(seq: u64) -> String {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&seq.to_be_bytes());
     bytes[8..].copy_from_slice(&seal(seq));
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-pub(super) fn read(text: &str) -> Result<u64, Invalid> {
+pub(crate) fn read(text: &str) -> Result<u64, Invalid> {
     let refused = || Invalid::malformed("cursor", "is not a cursor of this list");
     let bytes: [u8; 16] =
         URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| bytes.try_into().ok()).ok_or_else(refused)?;

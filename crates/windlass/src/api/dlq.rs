@@ -90,7 +90,7 @@ async fn clear(State(state): Shared, Params(params): Params<ClearParams>) -> Ans
     answer::ok(&Affected { affected })
 }
 
-fn selection(body: DeadSelection) -> Result<Selection, Invalid> {
+pub(crate) fn selection(body: DeadSelection) -> Result<Selection, Invalid> {
     let filtered = body.queue.is_some() || body.kind.is_some() || body.q.is_some();
     match (body.ids, body.all) {
         (Some(ids), false) if ids.len() > BATCH_TASKS_MAX => {

@@ -26,6 +26,13 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
     responses((status = 200, description = "It can serve", body = HealthBody),
         (status = 503, description = "It cannot", body = HealthBody)))]
 async fn health(State(state): Shared) -> Answer {
+    let (ok, body) = look(&state).await;
+    let code = if ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    answer::json(code, &body, 512)
+}
+
+/// Whether it can serve, and the details.
+pub(crate) async fn look(state: &super::State) -> (bool, HealthBody) {
     let health = state.broker.health().await;
     let (durability, sync_interval_ms) = match health.durability {
         Durability::Sync => ("sync", None),
@@ -59,8 +66,7 @@ async fn health(State(state): Shared) -> Answer {
         uptime_seconds: Seconds::from_ms(health.uptime_ms),
         loops: loops.collect(),
     };
-    let code = if health.ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    answer::json(code, &body, 512)
+    (health.ok, body)
 }
 
 /// The process answers

@@ -79,7 +79,7 @@ async fn purge(
     answer::ok(&Affected { affected })
 }
 
-fn body(view: QueueView, now: u64) -> QueueBody {
+pub(crate) fn body(view: QueueView, now: u64) -> QueueBody {
     let counts = view.counts;
     QueueBody {
         name: counts.name,

@@ -72,7 +72,7 @@ pub(crate) async fn beat(state: &super::State, id: Name, body: BeatBody) -> Resu
 }
 
 /// The beat, and the tasks whose lease cannot be read: no claim ever gave it out, so they are lost.
-fn check(id: Name, body: BeatBody) -> Result<(Beat, Vec<TaskId>), Invalid> {
+pub(crate) fn check(id: Name, body: BeatBody) -> Result<(Beat, Vec<TaskId>), Invalid> {
     if body.worker_id.is_some_and(|named| named != id) {
         return Err(Invalid::out_of_range("worker_id", "is another worker than the one in the path"));
     }
@@ -114,7 +114,7 @@ fn check(id: Name, body: BeatBody) -> Result<(Beat, Vec<TaskId>), Invalid> {
     Ok((beat, forged))
 }
 
-fn body(view: WorkerView) -> WorkerBody {
+pub(crate) fn body(view: WorkerView) -> WorkerBody {
     WorkerBody {
         id: view.name,
         incarnation: view.incarnation,

@@ -14,6 +14,11 @@ const fn key(name: &'static str, default: &'static str, about: &'static str) -> 
 
 pub(crate) const KEYS: &[Key] = &[
     key("server.http_addr", "127.0.0.1:8080", "address of the REST interface; port 0 picks a free one"),
+    key(
+        "server.grpc_addr",
+        "127.0.0.1:9090",
+        "address of the gRPC interface, or none; port 0 picks a free one",
+    ),
     key("server.tcp_addr", "none", "address of the TCP frames, or none; `windlass dev` has 127.0.0.1:7070"),
     key("server.max_payload_bytes", "10MB", "largest payload or result of a task"),
     key("server.connections_max", "20000", "connections open at once, of each interface"),

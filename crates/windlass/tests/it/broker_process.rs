@@ -11,6 +11,7 @@ use crate::http::Client;
 pub(crate) struct BrokerProcess {
     child: Child,
     pub(crate) address: SocketAddr,
+    pub(crate) grpc_address: SocketAddr,
     pub(crate) tcp_address: SocketAddr,
     data_dir: tempfile::TempDir,
 }
@@ -24,8 +25,8 @@ impl BrokerProcess {
     /// `settings` are environment variables of the process.
     pub(crate) fn start_with(settings: &[(&str, &str)]) -> Self {
         let data_dir = tempfile::tempdir().unwrap();
-        let (child, Addresses { http, tcp }) = spawn(data_dir.path(), settings);
-        Self { child, address: http, tcp_address: tcp, data_dir }
+        let (child, Addresses { http, grpc, tcp }) = spawn(data_dir.path(), settings);
+        Self { child, address: http, grpc_address: grpc, tcp_address: tcp, data_dir }
     }
 
     /// Kills it without warning and starts another one on the same data.
@@ -34,7 +35,8 @@ impl BrokerProcess {
         self.child.wait().unwrap();
         let addresses;
         (self.child, addresses) = spawn(self.data_dir.path(), &[]);
-        (self.address, self.tcp_address) = (addresses.http, addresses.tcp);
+        (self.address, self.grpc_address) = (addresses.http, addresses.grpc);
+        self.tcp_address = addresses.tcp;
     }
 
     /// Asks it to stop.
@@ -69,6 +71,7 @@ impl Drop for BrokerProcess {
 
 struct Addresses {
     http: SocketAddr,
+    grpc: SocketAddr,
     tcp: SocketAddr,
 }
 
@@ -88,7 +91,8 @@ fn spawn(data_dir: &std::path::Path, settings: &[(&str, &str)]) -> (Child, Addre
             .find_map(|line| line.unwrap().strip_prefix(what).map(|text| text.parse().unwrap()))
             .expect("the broker says where it listens")
     };
-    let addresses = Addresses { tcp: listens("listening tcp "), http: listens("listening http ") };
+    let (grpc, tcp) = (listens("listening grpc "), listens("listening tcp "));
+    let addresses = Addresses { http: listens("listening http "), grpc, tcp };
     // The rest is read too, so that a full pipe never stops the broker.
     std::thread::spawn(move || lines.for_each(drop));
     assert_eq!(Client::connect(addresses.http).get("/readyz").status, 200);

@@ -33,6 +33,7 @@ impl Child {
         command
             .arg("serve")
             .env("WINDLASS_SERVER__HTTP_ADDR", addr.to_string())
+            .env("WINDLASS_SERVER__GRPC_ADDR", "none")
             .env("WINDLASS_STORE__DATA_DIR", dir.join("data"))
             .env("WINDLASS_STORE__DURABILITY", durability)
             .env("WINDLASS_LOG", "warn");

@@ -1,0 +1,134 @@
+//! What operators see, which is what they see through REST.
+
+use windlass_core::{Name, TaskId};
+
+use super::names::{given, parsed};
+use super::time::timestamp;
+use super::v1::{
+    ClassCounts, Cluster, DeadLettersRequest, Ledger, QueueInfo, Rates, StateCounts, Stats, WorkerInfo,
+};
+use crate::rest::{self, DeadSelection, HealthBody, Invalid, QueueBody, StatsBody, WorkerBody};
+
+impl DeadLettersRequest {
+    pub fn check(self) -> Result<DeadSelection, Invalid> {
+        let ids = self.ids.iter().map(|id| parsed("ids", id));
+        let ids: Vec<TaskId> = ids.collect::<Result<_, _>>()?;
+        Ok(DeadSelection {
+            ids: Some(ids).filter(|ids| !ids.is_empty()),
+            all: self.all,
+            queue: given("queue", self.queue.as_deref().unwrap_or_default())?,
+            kind: given("type", self.r#type.as_deref().unwrap_or_default())?,
+            q: self.q,
+            dry_run: self.dry_run,
+        })
+    }
+}
+
+impl From<QueueBody> for QueueInfo {
+    fn from(queue: QueueBody) -> Self {
+        Self {
+            name: queue.name.as_str().to_owned(),
+            paused: queue.paused,
+            tasks: Some(queue.tasks.into()),
+            pending_by_priority: Some(queue.pending_by_priority.into()),
+            oldest_pending_age_seconds: queue.oldest_pending_age_seconds.map(|age| age.0),
+            rates: Some(queue.rates.into()),
+        }
+    }
+}
+
+impl From<WorkerBody> for WorkerInfo {
+    fn from(worker: WorkerBody) -> Self {
+        let names = |names: Vec<Name>| names.iter().map(|name| name.as_str().to_owned()).collect();
+        Self {
+            id: worker.id.as_str().to_owned(),
+            incarnation: worker.incarnation,
+            paused: worker.paused,
+            active: worker.active,
+            processes: worker.processes,
+            host: worker.host,
+            pid: worker.pid,
+            version: worker.version,
+            queues: names(worker.queues),
+            types: names(worker.types.unwrap_or_default()),
+            slots: worker.slots,
+            cpu: worker.cpu,
+            memory_bytes: worker.memory_bytes,
+            tasks: worker.tasks.iter().map(|id| id.as_str().to_owned()).collect(),
+            first_seen_at: Some(timestamp(worker.first_seen_at.as_ms())),
+            last_heartbeat_at: Some(timestamp(worker.last_heartbeat_at.as_ms())),
+        }
+    }
+}
+
+impl From<StatsBody> for Stats {
+    fn from(stats: StatsBody) -> Self {
+        let ledger = stats.ledger;
+        Self {
+            tasks: Some(stats.tasks.into()),
+            pending_by_priority: Some(stats.pending_by_priority.into()),
+            ledger: Some(Ledger {
+                submitted: ledger.submitted,
+                completed: ledger.completed,
+                failed: ledger.failed,
+                crashed: ledger.crashed,
+                dead_lettered: ledger.dead_lettered,
+                cancelled: ledger.cancelled,
+                expired: ledger.expired,
+                removed: ledger.removed,
+            }),
+            rates: Some(stats.rates.into()),
+            mean_duration_ms: stats.mean_duration_ms,
+            queues: stats.queues,
+            oldest_pending_age_seconds: stats.oldest_pending_age_seconds.map(|age| age.0),
+            active_workers: stats.active_workers,
+            uptime_seconds: stats.uptime_seconds.0,
+        }
+    }
+}
+
+impl From<HealthBody> for Cluster {
+    fn from(health: HealthBody) -> Self {
+        Self {
+            status: health.status,
+            problem: health.problem,
+            leader: health.leader,
+            quorum: health.quorum,
+            version: health.version,
+            store: health.store,
+            durability: health.durability,
+            persistent: health.persistent,
+        }
+    }
+}
+
+impl From<rest::StateCounts> for StateCounts {
+    fn from(counts: rest::StateCounts) -> Self {
+        Self {
+            scheduled: counts.scheduled,
+            blocked: counts.blocked,
+            pending: counts.pending,
+            running: counts.running,
+            retrying: counts.retrying,
+            completed: counts.completed,
+            dead_letter: counts.dead_letter,
+            cancelled: counts.cancelled,
+        }
+    }
+}
+
+impl From<rest::ClassCounts> for ClassCounts {
+    fn from(counts: rest::ClassCounts) -> Self {
+        Self { critical: counts.critical, high: counts.high, normal: counts.normal, low: counts.low }
+    }
+}
+
+impl From<rest::Rates> for Rates {
+    fn from(rates: rest::Rates) -> Self {
+        Self {
+            submitted_per_second: rates.submitted_per_second,
+            completed_per_second: rates.completed_per_second,
+            failed_per_second: rates.failed_per_second,
+        }
+    }
+}

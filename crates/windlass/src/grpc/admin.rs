@@ -1,0 +1,124 @@
+//! For operators.
+
+use std::sync::Arc;
+
+use tonic::{Request, Response, Status};
+use windlass_broker::QueueView;
+use windlass_core::{Name, StateName};
+use windlass_proto::grpc::parsed;
+use windlass_proto::grpc::v1::admin_service_server::AdminService;
+use windlass_proto::grpc::v1::{
+    Affected, Cluster, DeadLettersRequest, GetClusterRequest, GetQueueRequest, GetStatsRequest,
+    GetWorkerRequest, ListQueuesRequest, ListQueuesResponse, ListTasksRequest, ListTasksResponse,
+    ListWorkersRequest, ListWorkersResponse, PauseQueueRequest, PauseWorkerRequest, PurgeQueueRequest,
+    QueueInfo, ResumeQueueRequest, ResumeWorkerRequest, Stats, WorkerInfo,
+};
+
+use super::refusal::{answer, status};
+use super::{State, lists};
+use crate::api::problem::Refused;
+use crate::api::{dlq, health, now_ms, queues, stats, workers};
+
+#[derive(Debug)]
+pub(super) struct Admin(pub(super) Arc<State>);
+
+type Answer<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl AdminService for Admin {
+    async fn list_queues(&self, _: Request<ListQueuesRequest>) -> Answer<ListQueuesResponse> {
+        let all = self.0.api.broker.queues().await.map_err(status)?;
+        Ok(Response::new(ListQueuesResponse { queues: all.into_iter().map(queue).collect() }))
+    }
+
+    async fn get_queue(&self, request: Request<GetQueueRequest>) -> Answer<QueueInfo> {
+        let name: Name = parsed("name", &request.into_inner().name)?;
+        answer(self.0.api.broker.queue(&name).await.map(queue).map_err(Refused::from))
+    }
+
+    async fn pause_queue(&self, request: Request<PauseQueueRequest>) -> Answer<QueueInfo> {
+        let name: Name = parsed("name", &request.into_inner().name)?;
+        answer(self.0.api.broker.pause_queue(&name).await.map(queue).map_err(Refused::from))
+    }
+
+    async fn resume_queue(&self, request: Request<ResumeQueueRequest>) -> Answer<QueueInfo> {
+        let name: Name = parsed("name", &request.into_inner().name)?;
+        answer(self.0.api.broker.resume_queue(&name).await.map(queue).map_err(Refused::from))
+    }
+
+    async fn purge_queue(&self, request: Request<PurgeQueueRequest>) -> Answer<Affected> {
+        let request = request.into_inner();
+        let name: Name = parsed("name", &request.name)?;
+        let broker = &self.0.api.broker;
+        let affected = match request.dry_run {
+            true => broker.queue(&name).await.map(|view| view.counts.by_state[StateName::Pending.index()]),
+            false => broker.purge_queue(&name).await,
+        };
+        answer(affected.map(|affected| Affected { affected }).map_err(Refused::from))
+    }
+
+    async fn list_workers(&self, _: Request<ListWorkersRequest>) -> Answer<ListWorkersResponse> {
+        let all = self.0.api.broker.workers().await.into_iter();
+        let workers = all.map(|view| workers::body(view).into()).collect();
+        Ok(Response::new(ListWorkersResponse { workers }))
+    }
+
+    async fn get_worker(&self, request: Request<GetWorkerRequest>) -> Answer<WorkerInfo> {
+        let id: Name = parsed("id", &request.into_inner().id)?;
+        let worker = self.0.api.broker.worker(&id).await;
+        answer(worker.map(|view| workers::body(view).into()).map_err(Refused::from))
+    }
+
+    async fn pause_worker(&self, request: Request<PauseWorkerRequest>) -> Answer<WorkerInfo> {
+        let id: Name = parsed("id", &request.into_inner().id)?;
+        let worker = self.0.api.broker.pause_worker(&id).await;
+        answer(worker.map(|view| workers::body(view).into()).map_err(Refused::from))
+    }
+
+    async fn resume_worker(&self, request: Request<ResumeWorkerRequest>) -> Answer<WorkerInfo> {
+        let id: Name = parsed("id", &request.into_inner().id)?;
+        let worker = self.0.api.broker.resume_worker(&id).await;
+        answer(worker.map(|view| workers::body(view).into()).map_err(Refused::from))
+    }
+
+    async fn list_dead_letters(&self, request: Request<ListTasksRequest>) -> Answer<ListTasksResponse> {
+        let mut list = lists::read(request.into_inner())?;
+        list.states = vec![StateName::DeadLetter];
+        answer(lists::page(&self.0.api.broker, list).await)
+    }
+
+    async fn retry_dead_letters(&self, request: Request<DeadLettersRequest>) -> Answer<Affected> {
+        answer(self.dead_letters(request.into_inner(), true).await)
+    }
+
+    async fn delete_dead_letters(&self, request: Request<DeadLettersRequest>) -> Answer<Affected> {
+        answer(self.dead_letters(request.into_inner(), false).await)
+    }
+
+    async fn get_stats(&self, _: Request<GetStatsRequest>) -> Answer<Stats> {
+        answer(stats::look(&self.0.api).await.map(Into::into))
+    }
+
+    async fn get_cluster(&self, _: Request<GetClusterRequest>) -> Answer<Cluster> {
+        let (_, body) = health::look(&self.0.api).await;
+        Ok(Response::new(body.into()))
+    }
+}
+
+impl Admin {
+    async fn dead_letters(&self, request: DeadLettersRequest, retry: bool) -> Result<Affected, Refused> {
+        let broker = &self.0.api.broker;
+        let dry_run = request.dry_run;
+        let selection = dlq::selection(request.check()?)?;
+        let affected = match (dry_run, retry) {
+            (true, _) => broker.count_dead(&selection).await?,
+            (false, true) => broker.retry_dead(selection).await?,
+            (false, false) => broker.clear_dead(selection).await?,
+        };
+        Ok(Affected { affected })
+    }
+}
+
+fn queue(view: QueueView) -> QueueInfo {
+    queues::body(view, now_ms()).into()
+}

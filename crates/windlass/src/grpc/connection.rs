@@ -1,0 +1,129 @@
+//! Connections: HTTP/2 in, services out, a limit on everything between them.
+//!
+//! As in [`crate::server`], what a client can hold on to is bounded: connections and streams are counted, a dead peer is found
+//! by pings, an answer that nobody reads is given up. On shutdown no connection is accepted any more, clients are told
+//! to open no new calls, those under way are finished, and what is not finished at the deadline is dropped.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::State;
+use super::services::Services;
+use crate::api;
+use crate::server::pause_after;
+use crate::server::stall::Stall;
+
+/// Bytes that a client may send ahead on one stream and on one connection: fixed, because probing for the right size costs
+/// a ping per burst, and large enough to fill a fast network at a millisecond.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 2 << 20;
+const HEAD_BYTES_MAX: u32 = 16 * 1024;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Limits {
+    pub(crate) connections: usize,
+    /// Calls at once on one connection.
+    pub(crate) streams: u32,
+    /// Calls at once over all connections.
+    pub(crate) calls: usize,
+    /// Silence after which a peer is pinged, and how long it may take to answer.
+    pub(crate) ping_after: Duration,
+    pub(crate) ping_timeout: Duration,
+    pub(crate) write_timeout: Duration,
+    pub(crate) drain_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 20_000,
+            streams: 1000,
+            calls: 100_000,
+            ping_after: Duration::from_secs(10),
+            ping_timeout: Duration::from_secs(10),
+            write_timeout: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Serves until `shutdown`, then drains.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    api: Arc<api::State>,
+    limits: Limits,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
+    let state = Arc::new(State { api, closing: shutdown.clone() });
+    let services = Services::new(&state, limits.calls).map_err(io::Error::other)?;
+    let connections = TaskTracker::new();
+    let places = Arc::new(Semaphore::new(limits.connections));
+    let server = Arc::new(Server { http: http(&limits), services, shutdown: shutdown.clone(), limits });
+    loop {
+        let stream = tokio::select! {
+            () = shutdown.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    pause_after(&error).await;
+                    continue;
+                }
+            },
+        };
+        // HTTP/2 has no word for "come back later" before its handshake: one connection too many is closed.
+        if let Ok(place) = places.clone().try_acquire_owned() {
+            connections.spawn(server.clone().connection(stream, place));
+        }
+    }
+    drop(listener);
+    connections.close();
+    if tokio::time::timeout(server.limits.drain_timeout, connections.wait()).await.is_err() {
+        tracing::warn!(connections = connections.len(), "calls were still under way at the deadline");
+    }
+    Ok(())
+}
+
+struct Server {
+    http: http2::Builder<TokioExecutor>,
+    services: Services,
+    shutdown: CancellationToken,
+    limits: Limits,
+}
+
+impl Server {
+    async fn connection(self: Arc<Self>, stream: TcpStream, _place: OwnedSemaphorePermit) {
+        let _ = stream.set_nodelay(true);
+        let io = TokioIo::new(Stall::new(stream, self.limits.write_timeout));
+        let mut connection = std::pin::pin!(self.http.serve_connection(io, self.services.clone()));
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = self.shutdown.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection ended early");
+        }
+    }
+}
+
+fn http(limits: &Limits) -> http2::Builder<TokioExecutor> {
+    let mut http = http2::Builder::new(TokioExecutor::new());
+    http.timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_concurrent_streams(limits.streams)
+        .max_header_list_size(HEAD_BYTES_MAX)
+        .keep_alive_interval(limits.ping_after)
+        .keep_alive_timeout(limits.ping_timeout);
+    http
+}

@@ -1,0 +1,43 @@
+//! The standard health service: whether calls should come here.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::http::{Request, Response};
+use hyper::body::Incoming;
+use tonic::body::Body;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+use tower::Service;
+
+use super::State;
+
+const SERVICES: [&str; 4] =
+    ["", "windlass.v1.TaskService", "windlass.v1.WorkerService", "windlass.v1.AdminService"];
+
+pub(super) fn service(
+    state: &Arc<State>,
+) -> impl Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Send + 'static>
++ Clone
++ Send
++ Sync
++ 'static {
+    let (reporter, service) = tonic_health::server::health_reporter();
+    tokio::spawn(keep(state.clone(), reporter));
+    service
+}
+
+/// Says yes until the broker drains or its store is gone.
+async fn keep(state: Arc<State>, reporter: HealthReporter) {
+    for service in SERVICES {
+        reporter.set_service_status(service, ServingStatus::Serving).await;
+    }
+    let broker = &state.api.broker;
+    tokio::select! {
+        () = broker.drained() => {}
+        _ = broker.store().failed() => {}
+    }
+    for service in SERVICES {
+        reporter.set_service_status(service, ServingStatus::NotServing).await;
+    }
+}

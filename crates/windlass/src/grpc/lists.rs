@@ -1,0 +1,68 @@
+//! Lists of tasks.
+
+use windlass_broker::Broker;
+use windlass_core::StateName;
+use windlass_core::limits::{PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
+use windlass_proto::grpc::v1::{ListTasksRequest, ListTasksResponse, Task, TaskState};
+use windlass_proto::grpc::{given, time};
+use windlass_proto::rest::Invalid;
+use windlass_store::List;
+
+use crate::api::cursor;
+use crate::api::problem::Refused;
+
+/// Payloads and results on one page: together with the rest they fit into the 4 MiB that common clients accept. A single
+/// task may be larger, and then its reader must accept as much as it submitted.
+const PAGE_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+pub(super) fn read(request: ListTasksRequest) -> Result<List, Invalid> {
+    let moment = |field, at: Option<_>| {
+        let time = at.map(|at| time(field, at)).transpose()?;
+        Ok::<_, Invalid>(time.map(|time| time.as_ms()))
+    };
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    Ok(List {
+        states: states(&request)?,
+        queue: given("queue", &text(&request.queue))?,
+        kind: given("type", &text(&request.r#type))?,
+        worker: given("worker_id", &text(&request.worker_id))?,
+        text: request.q.filter(|text| !text.is_empty()),
+        created_after: moment("created_after", request.created_after)?,
+        created_before: moment("created_before", request.created_before)?,
+        before: request.cursor.as_deref().filter(|text| !text.is_empty()).map(cursor::read).transpose()?,
+        limit: match request.limit {
+            None => PAGE_ROWS_DEFAULT,
+            Some(0) => return Err(Invalid::out_of_range("limit", "must be at least 1")),
+            Some(limit) => (limit as usize).min(PAGE_ROWS_MAX),
+        },
+    })
+}
+
+fn states(request: &ListTasksRequest) -> Result<Vec<StateName>, Invalid> {
+    let mut states = Vec::new();
+    for number in &request.states {
+        let state = TaskState::try_from(*number).ok().and_then(TaskState::name);
+        let state = state.ok_or_else(|| Invalid::malformed("states", "names a state that there is not"))?;
+        if !states.contains(&state) {
+            states.push(state);
+        }
+    }
+    Ok(states)
+}
+
+pub(super) async fn page(broker: &Broker, list: List) -> Result<ListTasksResponse, Refused> {
+    let page = broker.list(list).await?;
+    let mut next = page.next;
+    let mut tasks: Vec<Task> = Vec::with_capacity(page.tasks.len());
+    let (mut bytes, mut last) = (0, None);
+    for task in page.tasks {
+        bytes += task.bytes();
+        if bytes > PAGE_BYTES_MAX && last.is_some() {
+            next = last;
+            break;
+        }
+        last = Some(task.record.seq);
+        tasks.push(task.into());
+    }
+    Ok(ListTasksResponse { tasks, next_cursor: next.map(cursor::write) })
+}

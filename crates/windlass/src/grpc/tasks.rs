@@ -1,0 +1,91 @@
+//! Tasks: submit, look, list, cancel, retry, watch.
+
+use std::sync::Arc;
+
+use tonic::{Request, Response, Status, Streaming};
+use windlass_core::TaskId;
+use windlass_core::limits::WAIT_MS_MAX;
+use windlass_proto::grpc::parsed;
+use windlass_proto::grpc::v1::task_service_server::TaskService;
+use windlass_proto::grpc::v1::{
+    CancelTaskRequest, GetTaskRequest, ListTasksRequest, ListTasksResponse, RetryTaskRequest,
+    SubmitBatchRequest, SubmitBatchResponse, SubmitTaskRequest, SubmitTaskResponse, SubmitTasksResponse,
+    Task, WatchTasksRequest,
+};
+use windlass_proto::rest::Seconds;
+
+use super::refusal::{answer, status};
+use super::{State, lists, submits, watch};
+use crate::api::problem::Refused;
+
+#[derive(Debug)]
+pub(super) struct Tasks(pub(super) Arc<State>);
+
+#[tonic::async_trait]
+impl TaskService for Tasks {
+    type WatchTasksStream = watch::Updates;
+
+    async fn submit_task(
+        &self,
+        request: Request<SubmitTaskRequest>,
+    ) -> Result<Response<SubmitTaskResponse>, Status> {
+        answer(submits::one(&self.0.api, request.into_inner()).await)
+    }
+
+    async fn submit_batch(
+        &self,
+        request: Request<SubmitBatchRequest>,
+    ) -> Result<Response<SubmitBatchResponse>, Status> {
+        let results = submits::batch(&self.0.api, request.into_inner()).await;
+        answer(results.map(|results| SubmitBatchResponse { results }))
+    }
+
+    async fn submit_tasks(
+        &self,
+        request: Request<Streaming<SubmitBatchRequest>>,
+    ) -> Result<Response<SubmitTasksResponse>, Status> {
+        let results = submits::stream(self.0.api.clone(), request.into_inner()).await?;
+        Ok(Response::new(SubmitTasksResponse { results }))
+    }
+
+    async fn get_task(&self, request: Request<GetTaskRequest>) -> Result<Response<Task>, Status> {
+        answer(self.get(request.into_inner()).await)
+    }
+
+    async fn list_tasks(
+        &self,
+        request: Request<ListTasksRequest>,
+    ) -> Result<Response<ListTasksResponse>, Status> {
+        answer(lists::page(&self.0.api.broker, lists::read(request.into_inner()).map_err(status)?).await)
+    }
+
+    async fn cancel_task(&self, request: Request<CancelTaskRequest>) -> Result<Response<Task>, Status> {
+        let id: TaskId = parsed("id", &request.into_inner().id)?;
+        let task = self.0.api.broker.cancel(&id).await.map_err(status)?;
+        Ok(Response::new(task.into()))
+    }
+
+    async fn retry_task(&self, request: Request<RetryTaskRequest>) -> Result<Response<Task>, Status> {
+        let id: TaskId = parsed("id", &request.into_inner().id)?;
+        let task = self.0.api.broker.retry(&id).await.map_err(status)?;
+        Ok(Response::new(task.into()))
+    }
+
+    async fn watch_tasks(
+        &self,
+        request: Request<WatchTasksRequest>,
+    ) -> Result<Response<watch::Updates>, Status> {
+        Ok(Response::new(watch::updates(&self.0, request.into_inner())?))
+    }
+}
+
+impl Tasks {
+    async fn get(&self, request: GetTaskRequest) -> Result<Task, Refused> {
+        let id: TaskId = parsed("id", &request.id)?;
+        let broker = &self.0.api.broker;
+        // As with a claim: a wait that is longer than allowed ends earlier.
+        let wait_ms = Seconds(request.wait_seconds).check("wait_seconds", 0..=u64::MAX)?.min(WAIT_MS_MAX);
+        let task = if wait_ms > 0 { broker.wait(&id, wait_ms).await? } else { broker.get(&id).await? };
+        Ok(task.into())
+    }
+}

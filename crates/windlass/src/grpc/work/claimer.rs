@@ -1,0 +1,96 @@
+//! Turns credits into pushed tasks.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tonic::Status;
+use windlass_broker::{ClaimRequest, Error, Session};
+use windlass_core::Task;
+use windlass_core::limits::{CLAIM_TASKS_MAX, WORK_MESSAGE_BYTES_MAX};
+use windlass_proto::grpc::v1::work_response::Message;
+use windlass_proto::grpc::v1::{LeasedTask, Stopped, Tasks, WorkResponse};
+
+use super::credits::{Credits, Wish};
+use super::outbound::{UNREAD_MAX, too_slow};
+use crate::grpc::refusal::status;
+
+/// Runs until the session is over or the broker gives out no more tasks. An error ends the stream.
+pub(super) async fn run(
+    session: Arc<Session>,
+    claim: ClaimRequest,
+    credits: Arc<Credits>,
+    tasks: mpsc::Sender<WorkResponse>,
+) -> Result<(), Status> {
+    loop {
+        let max = match credits.next().await {
+            Wish::Tasks(count) => count.min(CLAIM_TASKS_MAX),
+            Wish::Stop => {
+                // In line with the tasks, so that none can come after it.
+                if tasks.send(message(Message::Stopped(Stopped {}))).await.is_err() {
+                    return Ok(());
+                }
+                continue;
+            }
+        };
+        let Ok(room) = tasks.reserve().await else { return Ok(()) };
+        let claimed = tokio::select! {
+            claimed = session.claim(ClaimRequest { max, ..claim.clone() }) => claimed,
+            () = credits.stopping() => continue,
+        };
+        let claimed = match claimed {
+            Ok(claimed) => claimed,
+            Err(Error::Stopping) => return Ok(()),
+            Err(error) => return Err(status(error)),
+        };
+        if session.is_over() {
+            return Ok(());
+        }
+        credits.spend(claimed.len());
+        push(&session, claimed, room, &tasks).await?;
+    }
+}
+
+async fn push(
+    session: &Session,
+    mut claimed: Vec<Task>,
+    room: mpsc::Permit<'_, WorkResponse>,
+    tasks: &mpsc::Sender<WorkResponse>,
+) -> Result<(), Status> {
+    let mut room = Some(room);
+    while !claimed.is_empty() {
+        let room = match room.take() {
+            Some(room) => Ok(room),
+            None => match tokio::time::timeout(UNREAD_MAX, tasks.reserve()).await {
+                Ok(Ok(room)) => Ok(room),
+                Ok(Err(_)) => Err(Status::cancelled("the stream is closed")),
+                Err(_) => Err(too_slow()),
+            },
+        };
+        let room = match room {
+            Ok(room) => room,
+            Err(ended) => {
+                session.give_back(&claimed).await.map_err(status)?;
+                return Err(ended);
+            }
+        };
+        let rest = claimed.split_off(fitting(&claimed));
+        let now = std::mem::replace(&mut claimed, rest);
+        let now = now.into_iter().map(LeasedTask::from).collect();
+        room.send(message(Message::Tasks(Tasks { tasks: now })));
+    }
+    Ok(())
+}
+
+/// How many tasks go into one message: at least one.
+fn fitting(tasks: &[Task]) -> usize {
+    let mut bytes = 0;
+    let fits = |task: &&Task| {
+        bytes += task.bytes();
+        bytes <= WORK_MESSAGE_BYTES_MAX
+    };
+    tasks.iter().take_while(fits).count().max(1)
+}
+
+fn message(message: Message) -> WorkResponse {
+    WorkResponse { message: Some(message) }
+}

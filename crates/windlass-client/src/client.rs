@@ -25,6 +25,7 @@ pub use windlass_proto::rest::TaskBody as Task;
 use crate::error::Error;
 use crate::grpc::Grpc;
 use crate::rest;
+use patience::Patience;
 
 /// One long poll; waiting longer is waiting again.
 const POLL: Duration = Duration::from_secs(20);
@@ -116,13 +117,19 @@ impl Client {
     }
 
     async fn send(&self, batch: &[Submit], atomic: bool) -> Result<Batch, Error> {
-        patience::persist(self.patience, async || match &self.line {
-            Line::Grpc(grpc) => grpc.submit(batch, atomic).await,
-            Line::Rest(rest) => submit::over_rest(rest, batch, atomic).await,
-            #[cfg(any(test, feature = "embedded"))]
-            Line::Broker(broker) => embedded::submit(broker, batch, atomic).await,
-        })
-        .await
+        let mut patience = Patience::new(self.patience);
+        loop {
+            let answer = match &self.line {
+                Line::Grpc(grpc) => grpc.submit(batch, atomic).await,
+                Line::Rest(rest) => submit::over_rest(rest, batch, atomic).await,
+                #[cfg(any(test, feature = "embedded"))]
+                Line::Broker(broker) => embedded::submit(broker, batch, atomic).await,
+            };
+            match answer {
+                Err(error) => patience.after(error).await?,
+                answered => return answered,
+            }
+        }
     }
 
     /// The task as it is now.
@@ -155,13 +162,19 @@ impl Client {
     }
 
     async fn look(&self, id: &TaskId, wait: Duration) -> Result<Task, Error> {
-        patience::persist(self.patience, async || match &self.line {
-            Line::Grpc(grpc) => grpc.task(id, wait).await,
-            Line::Rest(rest) => rest.wait(id, wait).await,
-            #[cfg(any(test, feature = "embedded"))]
-            Line::Broker(broker) => embedded::task(broker, id, wait).await,
-        })
-        .await
+        let mut patience = Patience::new(self.patience);
+        loop {
+            let answer = match &self.line {
+                Line::Grpc(grpc) => grpc.task(id, wait).await,
+                Line::Rest(rest) => rest.wait(id, wait).await,
+                #[cfg(any(test, feature = "embedded"))]
+                Line::Broker(broker) => embedded::task(broker, id, wait).await,
+            };
+            match answer {
+                Err(error) => patience.after(error).await?,
+                answered => return answered,
+            }
+        }
     }
 
     /// Cancels a task that has not ended. Its handler is told if it runs.

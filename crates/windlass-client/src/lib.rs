@@ -5,6 +5,8 @@ pub mod client;
 pub mod error;
 mod grpc;
 pub mod rest;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod worker;
 
 pub use client::{Client, Submit, Submitted, Task, blocking};

@@ -126,6 +126,16 @@ impl Worker {
         &self.shared.options.id
     }
 
+    /// The queues it serves.
+    pub fn queues(&self) -> Vec<Name> {
+        self.shared.options.queues.iter().map(|queue| queue.name.clone()).collect()
+    }
+
+    /// The types it has handlers for.
+    pub fn types(&self) -> Vec<Name> {
+        self.shared.registry.types()
+    }
+
     /// Works until `shutdown`, then drains.
     pub async fn run(self, shutdown: CancellationToken) {
         self.run_until(shutdown.cancelled_owned()).await;

@@ -11,6 +11,7 @@ pub(crate) mod output;
 mod queue;
 mod submit;
 mod task;
+mod wire;
 mod worker;
 
 use std::process::ExitCode;

@@ -1,8 +1,10 @@
 //! `windlass dev`: everything in one process, so that a first task runs before any code is written.
 
+use windlass_client::builtin::email::{self, Email};
 use windlass_client::builtin::{self, http::Http};
 use windlass_client::worker::embedded::BrokerPort;
 use windlass_client::worker::{self, Worker};
+use windlass_core::Name;
 
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
@@ -19,9 +21,22 @@ const CONCURRENCY: u32 = 16;
 pub(crate) struct Args {
     #[command(flatten)]
     shared: serve::Shared,
+    #[command(flatten)]
+    builtin: Builtin,
+}
+
+/// What the built-in handlers may do.
+#[derive(Debug, clap::Args)]
+struct Builtin {
     /// Let tasks of type http reach private and loopback addresses
     #[arg(long)]
     allow_private: bool,
+    /// Mail server for tasks of type email, as smtp://localhost:1025
+    #[arg(long, value_name = "URL", env = "WINDLASS_SMTP_URL", hide_env_values = true)]
+    smtp_url: Option<String>,
+    /// Sender of mails that name none
+    #[arg(long, value_name = "ADDRESS", requires = "smtp_url")]
+    smtp_from: Option<String>,
 }
 
 pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
@@ -32,13 +47,13 @@ pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
     }
     crate::logging::start(&settings.log_level, settings.log_format);
     let running = Running::start(&settings).await?;
-    let worker = worker(&running, &settings, args.allow_private)?;
-    output.data(&banner(&running, &settings));
+    let worker = worker(&running, &settings, &args.builtin)?;
+    output.data(&banner(&running, &settings, &worker));
     running.until_stopped(Some(worker)).await
 }
 
-fn worker(running: &Running, settings: &Settings, allow_private: bool) -> Result<Worker, Failure> {
-    let http = Http::new(builtin::http::Options { allow_private })
+fn worker(running: &Running, settings: &Settings, args: &Builtin) -> Result<Worker, Failure> {
+    let http = Http::new(builtin::http::Options { allow_private: args.allow_private })
         .map_err(|error| Failure::error(format!("cannot start the http handler: {error}")))?;
     let options = worker::Options {
         concurrency: CONCURRENCY,
@@ -46,31 +61,40 @@ fn worker(running: &Running, settings: &Settings, allow_private: bool) -> Result
         drain_for: serve::worker_drain(settings),
         ..worker::Options::default()
     };
-    let worker = Worker::builder(BrokerPort::new(running.broker.clone()))
+    let mut builder = Worker::builder(BrokerPort::new(running.broker.clone()))
         .options(options)
         .handler("echo", builtin::echo)
         .handler("sleep", builtin::sleep)
         .handler("fail", builtin::fail)
-        .handler("http", http)
-        .build();
-    worker.map_err(|error| Failure::error(error.to_string()))
+        .handler("http", http);
+    if let Some(url) = &args.smtp_url {
+        let settings = email::Settings { url: url.clone(), from: args.smtp_from.clone() };
+        let email = Email::new(&settings).map_err(|error| Failure::usage(error.to_string()))?;
+        builder = builder.handler("email", email);
+    }
+    builder.build().map_err(|error| Failure::error(error.to_string()))
 }
 
-fn banner(running: &Running, settings: &Settings) -> String {
+fn banner(running: &Running, settings: &Settings, worker: &Worker) -> String {
     let address = running.address;
     let data = match settings.store {
         StoreKind::Memory => "in memory (gone at the end)".to_owned(),
         StoreKind::Embedded => format!("{} (durable)", settings.data_dir.display()),
     };
-    // Commands find the usual address by themselves.
-    let server = if address.port() == 8080 { String::new() } else { format!(" --server http://{address}") };
+    // Commands find the usual addresses by themselves.
+    let server = match running.grpc_address() {
+        Some(grpc) if grpc.port() == 9090 => String::new(),
+        Some(grpc) => format!(" --grpc-server http://{grpc}"),
+        None => format!(" --rest --server http://{address}"),
+    };
     format!(
         "  windlass {}   dev mode, loopback only, no auth
   API        http://{address}         API docs  http://{address}/api/docs
-  Data       {data}   Built-in task types: echo sleep fail http
+  Data       {data}   Built-in task types: {}
   Next       windlass submit echo '{{\"hello\":\"world\"}}' --wait{server}
 {}",
         env!("CARGO_PKG_VERSION"),
+        worker.types().iter().map(Name::as_str).collect::<Vec<_>>().join(" "),
         running.addresses().lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
     )
 }

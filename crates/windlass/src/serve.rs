@@ -134,6 +134,10 @@ impl Running {
         Ok(Running { broker, address, listener, grpc, tcp, shutdown, settings })
     }
 
+    pub(crate) fn grpc_address(&self) -> Option<SocketAddr> {
+        self.grpc.as_ref().map(|(_, address)| *address)
+    }
+
     /// A line for each interface; the last one says that all are there.
     pub(crate) fn addresses(&self) -> String {
         let line = |name: &str, bound: &Option<(TcpListener, SocketAddr)>| {

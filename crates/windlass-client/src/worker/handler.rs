@@ -171,6 +171,10 @@ impl Registry {
         self.iter().filter_map(|(kind, options)| Some((kind.clone(), options.concurrency?))).collect()
     }
 
+    pub(super) fn types(&self) -> Vec<Name> {
+        self.entries.keys().cloned().collect()
+    }
+
     fn iter(&self) -> impl Iterator<Item = (&Name, &Options)> {
         self.entries.iter().map(|(kind, entry)| (kind, &entry.options))
     }

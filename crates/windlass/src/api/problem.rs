@@ -4,7 +4,7 @@
 //! known, and there it becomes text.
 
 use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use windlass_broker::Error;
@@ -110,5 +110,7 @@ pub(super) async fn wrong_method() -> Refused {
 pub(super) fn write(response: &mut Response, problem: Problem) {
     let text = serde_json::to_vec(&problem).unwrap_or_default();
     *response.body_mut() = Body::from(text);
+    // The router has measured the empty body that was there before.
+    response.headers_mut().remove(CONTENT_LENGTH);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
 }

@@ -4,18 +4,20 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-use bytes::Bytes;
 use serde_json::value::RawValue;
-use windlass_client::rest::Client;
-use windlass_core::{Name, Payload, StateName, TaskId};
-use windlass_proto::rest::{Base64, PriorityInput, Seconds, SubmitBody, TaskBody};
+use windlass_client::Submit;
+use windlass_core::{Class, Name, Payload, Priority, StateName, TaskId};
+use windlass_proto::rest::TaskBody;
 
-use super::args::{self, Connect};
+use super::args;
 use super::error::{Failure, TASK_FAILED};
 use super::output::{self, Output};
+use super::wire::Wire;
 
 /// One long poll under `--wait`; it is repeated until the task is finished.
 const POLL: Duration = Duration::from_secs(20);
+/// How long a broker that does not answer is asked again.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 #[command(before_help = "Examples:
@@ -37,7 +39,7 @@ pub(crate) struct Args {
     queue: Option<Name>,
     /// 0-255, or critical, high, normal, low
     #[arg(long, short = 'p', value_parser = priority)]
-    priority: Option<PriorityInput>,
+    priority: Option<Priority>,
     /// Earliest start from now, like 30s
     #[arg(long, allow_hyphen_values = true, value_parser = args::duration)]
     delay: Option<Duration>,
@@ -46,7 +48,7 @@ pub(crate) struct Args {
     id: Option<TaskId>,
     /// Attempts after the first one
     #[arg(long, value_name = "N")]
-    max_retries: Option<u64>,
+    max_retries: Option<u32>,
     /// The handler's time limit, like 5m
     #[arg(long, allow_hyphen_values = true, value_parser = args::duration)]
     timeout: Option<Duration>,
@@ -54,44 +56,65 @@ pub(crate) struct Args {
     #[arg(long, short = 'w')]
     wait: bool,
     #[command(flatten)]
-    connect: Connect,
+    wire: Wire,
 }
 
-fn priority(text: &str) -> Result<PriorityInput, String> {
-    if let Ok(number) = text.parse::<u8>() {
-        return Ok(PriorityInput::Number(number.into()));
-    }
-    match windlass_core::Class::parse(text) {
-        Some(_) => Ok(PriorityInput::Class(text.to_owned())),
-        None => Err("must be 0-255, critical, high, normal or low".into()),
-    }
+fn priority(text: &str) -> Result<Priority, String> {
+    let class = || Class::parse(text).map(Class::priority);
+    let number = text.parse::<u8>().ok().map(Priority);
+    number.or_else(class).ok_or_else(|| "must be 0-255, critical, high, normal or low".into())
 }
 
 pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
-    let client = args.connect.client()?;
-    let payload = payload(args.payload.as_deref())?;
-    let mut body = SubmitBody::new(args.kind);
-    if let Some(bytes) = &payload {
-        if args.binary {
-            body.payload_base64 = Some(Base64(Bytes::copy_from_slice(bytes)));
-        } else {
-            body.payload = Some(json(bytes)?);
+    let client = args.wire.client()?.patience(PATIENCE);
+    let failure = |error| args.wire.failure(error);
+    let submitted = client.submit(submit(&args)?).await.map_err(failure)?;
+    if args.wait {
+        loop {
+            let task = client.wait(&submitted.id, POLL).await.map_err(failure)?;
+            if task.state.is_terminal() {
+                return show_end(&task, output);
+            }
         }
     }
-    let seconds = |length: Duration| Seconds::from_ms(length.as_millis() as u64);
-    body.id = args.id;
-    body.queue = args.queue;
-    body.priority = args.priority;
-    body.max_retries = args.max_retries;
-    body.delay_seconds = args.delay.map(seconds);
-    body.timeout_seconds = args.timeout.map(seconds);
-    let task = client.submit(body).await?;
-    if args.wait {
-        let task = finished(&client, task).await?;
-        return show_end(&task, output);
+    if output.is_json() {
+        let task = client.task(&submitted.id).await.map_err(failure)?;
+        output.value(&task, String::new);
+    } else {
+        output.data(submitted.id.as_str());
     }
-    output.value(&task, || task.id.to_string());
     Ok(())
+}
+
+fn submit(args: &Args) -> Result<Submit, Failure> {
+    let payload = match payload(args.payload.as_deref())? {
+        Some(bytes) if args.binary => Payload::Binary(bytes.into()),
+        Some(bytes) => {
+            json(&bytes)?;
+            Payload::Json(bytes.into())
+        }
+        None => Payload::Json(b"null".as_slice().into()),
+    };
+    let mut submit = Submit::with(args.kind.as_str(), payload);
+    if let Some(id) = &args.id {
+        submit = submit.id(id.clone());
+    }
+    if let Some(queue) = &args.queue {
+        submit = submit.queue(queue.as_str());
+    }
+    if let Some(priority) = args.priority {
+        submit = submit.priority(priority);
+    }
+    if let Some(n) = args.max_retries {
+        submit = submit.max_retries(n);
+    }
+    if let Some(delay) = args.delay {
+        submit = submit.delay(delay);
+    }
+    if let Some(limit) = args.timeout {
+        submit = submit.timeout(limit);
+    }
+    Ok(submit)
 }
 
 fn payload(argument: Option<&str>) -> Result<Option<Vec<u8>>, Failure> {
@@ -118,13 +141,6 @@ fn json(bytes: &[u8]) -> Result<&RawValue, Failure> {
         Failure::usage(format!("the payload is not JSON: {error}"))
             .hint("quote it for the shell, as '{\"key\":\"value\"}', or say --binary")
     })
-}
-
-pub(super) async fn finished(client: &Client, mut task: TaskBody) -> Result<TaskBody, Failure> {
-    while !task.state.is_terminal() {
-        task = client.wait(&task.id, POLL).await?;
-    }
-    Ok(task)
 }
 
 /// What happened to standard error, the result to standard output.

@@ -9,6 +9,7 @@ mod cli;
 mod config;
 mod frames;
 mod http;
+mod library;
 mod readme;
 mod rest_lists;
 mod rest_submit;

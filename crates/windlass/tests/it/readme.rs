@@ -23,6 +23,7 @@ fn the_readme_runs_as_written() {
             .args(["-euo", "pipefail", "-c", &script])
             .env("PATH", &path)
             .env("WINDLASS_SERVER", &dev.url)
+            .env("WINDLASS_GRPC_SERVER", &dev.grpc)
             .output()
             .unwrap();
         let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));

@@ -1,4 +1,4 @@
-//! `windlass worker exec` with small programs, over REST.
+//! `windlass worker exec` with small programs, over gRPC and over REST.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead, BufReader};
@@ -11,10 +11,14 @@ struct Exec(Child);
 
 impl Exec {
     fn start(dev: &Dev, kind: &str, script: &str) -> Exec {
-        let mut command = command(&[
-            "worker", "exec", "--type", kind, "--lease", "1s", "--drain", "100ms", "--", "sh", "-c", script,
-        ]);
-        let mut child = command.env("WINDLASS_SERVER", &dev.url).stderr(Stdio::piped()).spawn().unwrap();
+        Self::start_with(dev, kind, script, &[])
+    }
+
+    fn start_with(dev: &Dev, kind: &str, script: &str, more: &[&str]) -> Exec {
+        let mut command = command(&["worker", "exec", "--type", kind, "--lease", "1s", "--drain", "100ms"]);
+        command.args(more).args(["--", "sh", "-c", script]);
+        command.env("WINDLASS_SERVER", &dev.url).env("WINDLASS_GRPC_SERVER", &dev.grpc);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let first = lines.next().unwrap().unwrap();
         assert!(first.contains("serves"), "{first}");
@@ -95,4 +99,16 @@ fn a_stopped_worker_gives_its_task_back() {
     let shown = dev.run(&["task", "get", "t1", "-o", "json"]);
     let task: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
     assert_eq!((&task["state"], &task["attempts"]), (&"pending".into(), &0.into()), "{task}");
+}
+
+#[test]
+fn one_flag_goes_back_to_rest() {
+    let dev = Dev::start(&["--store", "memory"]);
+    let _worker = Exec::start_with(&dev, "job", "cat", &["--rest", "--grpc-server", "http://127.0.0.1:1"]);
+    let submit = ["submit", "job", "[1]", "--wait", "--grpc-server", "http://127.0.0.1:1"];
+    let done = dev.run(&submit);
+    assert_eq!(done.code, 6, "{}", done.stderr);
+    assert!(done.stderr.contains("--rest"), "{}", done.stderr);
+    let done = dev.run(&[&submit[..], &["--rest"]].concat());
+    assert_eq!((done.code, done.stdout.as_str()), (0, "[1]\n"), "{}", done.stderr);
 }

@@ -49,6 +49,21 @@ struct State {
     extended: HashMap<u64, oneshot::Sender<Extended>>,
 }
 
+impl State {
+    /// What has arrived, up to `max`, and the credits to add for what is still missing. A few missing ones are not worth a
+    /// message while the broker has others to spend.
+    fn take(&mut self, max: u32) -> (Vec<Job>, u32) {
+        let count = self.tasks.len().min(max as usize);
+        let jobs: Vec<Job> = self.tasks.drain(..count).collect();
+        let coming = self.credits as usize + self.tasks.len();
+        let missing = (max as usize - count).saturating_sub(coming) as u32;
+        let worth = self.credits == 0 || missing * 4 >= max;
+        let add = if worth { missing } else { 0 };
+        self.credits += add;
+        (jobs, add)
+    }
+}
+
 impl Session {
     pub(super) fn start(
         up: mpsc::Sender<WorkRequest>,
@@ -78,22 +93,17 @@ impl Session {
         self.batch_max
     }
 
-    /// Grants as many credits as it takes to have `max` tasks here or on their way, and waits for the first.
+    /// Gives what has arrived, up to `max`, or waits for it. Grants credits on the way, so that `max` tasks are here or
+    /// may come; the broker has the next ones ready while these run.
     pub(super) async fn claim(&self, max: u32, wait: Duration) -> Result<Vec<Job>, Error> {
         let until = Instant::now() + wait;
         loop {
-            let add = {
-                let mut state = self.state.lock();
-                if !state.tasks.is_empty() {
-                    let count = state.tasks.len().min(max as usize);
-                    return Ok(state.tasks.drain(..count).collect());
-                }
-                let add = max.saturating_sub(state.credits);
-                state.credits += add;
-                add
-            };
+            let (jobs, add) = self.state.lock().take(max);
             if add > 0 {
                 self.send(Up::Credits(Credits { add })).await?;
+            }
+            if !jobs.is_empty() {
+                return Ok(jobs);
             }
             tokio::select! {
                 waited = timeout_at(until, self.tasks_arrived.notified()) => {
@@ -252,4 +262,46 @@ impl Session {
 
 fn no_answer() -> Error {
     Error::unavailable("the connection to the broker broke")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrived(state: &mut State, count: u32) {
+        let job = Job {
+            id: "t".parse().unwrap(),
+            kind: Name::new("a").unwrap(),
+            queue: Name::new("q").unwrap(),
+            priority: Default::default(),
+            payload: windlass_core::Payload::Json(Default::default()),
+            metadata: Vec::new(),
+            attempt: 1,
+            max_retries: 0,
+            timeout: Duration::ZERO,
+            token: windlass_core::Token { number: 1, secret: 1 },
+        };
+        state.credits -= count;
+        state.tasks.extend(std::iter::repeat_n(job, count as usize));
+    }
+
+    #[test]
+    fn credits_never_exceed_the_slots_and_never_stay_at_none() {
+        let mut state = State::default();
+        let mut check = |max: u32, came: u32, jobs: usize, add: u32| {
+            arrived(&mut state, came);
+            let (taken, granted) = state.take(max);
+            assert_eq!((taken.len(), granted), (jobs, add));
+            assert!(state.credits as usize + state.tasks.len() + jobs <= max as usize);
+        };
+        check(100, 0, 0, 100);
+        check(100, 10, 10, 0);
+        // Of the 100 slots 10 are free again: too few for a message.
+        check(100, 0, 0, 0);
+        check(90, 90, 90, 0);
+        check(1, 0, 0, 1);
+        check(100, 1, 1, 99);
+        check(100, 60, 60, 0);
+        check(100, 0, 0, 61);
+    }
 }

@@ -4,15 +4,17 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use windlass_client::builtin::exec::Exec;
+use windlass_client::worker::grpc::GrpcPort;
 use windlass_client::worker::rest::RestPort;
 use windlass_client::worker::{self, Worker};
 use windlass_core::Name;
 use windlass_core::choice::{Mode, Queue};
 use windlass_core::limits::{CLAIM_NAMES_MAX, CLAIM_WEIGHT_MAX};
 
-use crate::cli::args::{self, Connect};
+use crate::cli::args;
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
+use crate::cli::wire::Wire;
 use crate::config::value::LogFormat;
 
 #[derive(Debug, clap::Args)]
@@ -53,7 +55,7 @@ pub(crate) struct Args {
     #[arg(long, value_parser = args::duration, default_value = "25s")]
     drain: Duration,
     #[command(flatten)]
-    connect: Connect,
+    wire: Wire,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -72,7 +74,6 @@ pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
     }
     let level = std::env::var("WINDLASS_LOG").unwrap_or_else(|_| "info".into());
     crate::logging::start(&level, LogFormat::Auto);
-    let client = args.connect.client()?;
     let mut options = worker::Options {
         queues: args.queue,
         mode: if args.strict { Mode::Strict } else { Mode::Weighted },
@@ -85,8 +86,17 @@ pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
     let mut words = args.command.into_iter();
     let program = words.next().ok_or_else(|| Failure::usage("no program given"))?;
     let exec = Exec { program, args: words.collect(), worker: options.id.to_string() };
-    output.note(&format!("worker {} serves {}", options.id, client.base()));
-    let mut builder = Worker::builder(RestPort::new(client)).options(options);
+    let id = options.id.clone();
+    let (address, mut builder) = if args.wire.rest {
+        let client = args.wire.connect.client()?;
+        (client.base().to_owned(), Worker::builder(RestPort::new(client)))
+    } else {
+        let address = args.wire.grpc_address()?;
+        let port = GrpcPort::new(&address)?;
+        (address, Worker::builder(port))
+    };
+    output.note(&format!("worker {id} serves {address}"));
+    builder = builder.options(options);
     for kind in args.types {
         builder = builder.handler(kind.as_str(), exec.clone());
     }

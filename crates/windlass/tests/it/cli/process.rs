@@ -40,6 +40,7 @@ pub(crate) fn run(words: &[&str]) -> Done {
 pub(crate) struct Dev {
     child: Child,
     pub(crate) url: String,
+    pub(crate) grpc: String,
 }
 
 impl Dev {
@@ -47,15 +48,26 @@ impl Dev {
         let mut command = command(&["dev", "--http-addr", "127.0.0.1:0"]);
         let mut child = command.args(words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let address = lines
-            .map(Result::unwrap)
-            .find_map(|line| Some(line.trim().strip_prefix("listening http ")?.to_owned()))
-            .expect("dev says where it listens");
-        Dev { child, url: format!("http://{address}") }
+        let (mut grpc, mut url) = (String::new(), String::new());
+        for line in lines.map(Result::unwrap) {
+            match line.trim().strip_prefix("listening ").and_then(|rest| rest.split_once(' ')) {
+                Some(("grpc", address)) => grpc = format!("http://{address}"),
+                Some(("http", address)) => url = format!("http://{address}"),
+                _ => {}
+            }
+            // The last of them.
+            if !url.is_empty() {
+                break;
+            }
+        }
+        assert!(!url.is_empty() && !grpc.is_empty(), "dev says where it listens");
+        Dev { child, url, grpc }
     }
 
     pub(crate) fn run(&self, words: &[&str]) -> Done {
-        command(words).env("WINDLASS_SERVER", &self.url).output().unwrap().into()
+        let mut command = command(words);
+        command.env("WINDLASS_SERVER", &self.url).env("WINDLASS_GRPC_SERVER", &self.grpc);
+        command.output().unwrap().into()
     }
 
     /// Asks it to stop and gives its exit code.

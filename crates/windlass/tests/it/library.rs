@@ -1,0 +1,15 @@
+//! The Rust library against the real binary, over gRPC.
+
+mod broker;
+mod chaos;
+mod examples;
+mod process;
+mod producer;
+
+use windlass_core::StateName;
+use windlass_proto::rest::TaskBody;
+
+/// What a task that ended says of its end.
+fn end(task: &TaskBody) -> (StateName, u32) {
+    (task.state, task.attempts)
+}

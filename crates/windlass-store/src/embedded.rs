@@ -184,7 +184,13 @@ impl Store for EmbeddedStore {
     }
 
     async fn peek_all(&self, ids: &[TaskId]) -> Result<Vec<Option<Record>>, Error> {
-        self.with(|machine| ids.iter().map(|id| machine.peek(id)).collect())
+        self.with(|machine| {
+            let mut found = Vec::with_capacity(ids.len());
+            for id in ids {
+                found.push(machine.peek(id)?);
+            }
+            Ok(found)
+        })
     }
 
     async fn list(&self, list: List) -> Result<Page, Error> {

@@ -104,6 +104,10 @@ impl Inbox {
         }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.state.lock().ops.len()
+    }
+
     /// The next group, as soon as there is one. Empty when `until` came first; `None` when closed and empty.
     pub(super) fn take(&self, until: Option<Instant>) -> Option<Vec<Op>> {
         let mut state = self.state.lock();

@@ -132,8 +132,11 @@ impl Machine {
             Command::Insert { tasks, atomic, max_depth } => self.insert(tasks, *atomic, *max_depth)?,
             Command::Claim { claim, now } => Output::Claimed(self.claim(claim, *now)?),
             Command::Commit { transitions } => {
-                let done = transitions.iter().map(|transition| self.commit(transition));
-                Output::Committed(done.collect::<Result<_, _>>()?)
+                let mut done = Vec::with_capacity(transitions.len());
+                for transition in transitions {
+                    done.push(self.commit(transition)?);
+                }
+                Output::Committed(done)
             }
             Command::Pause { queue, paused } => {
                 let number = self.names.add_queue(queue);

@@ -4,6 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -120,6 +121,7 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
         failure: watch::Sender::new(None),
         limits,
         gauges: Gauges::default(),
+        behind: AtomicU64::new(0),
     });
     let log = replay(&options, &shared, &database)?;
     shared.machine.lock().renew_leases()?;

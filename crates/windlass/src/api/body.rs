@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
@@ -21,9 +22,14 @@ impl FromRequest<Arc<State>> for JsonBytes {
 
     async fn from_request(request: Request, state: &Arc<State>) -> Result<Self, Refused> {
         let (parts, body) = request.into_parts();
-        check_type(&parts)?;
-        let settings = &state.settings;
-        check_length(&parts, settings)?;
+        Self::read(&parts, body, &state.settings).await
+    }
+}
+
+impl JsonBytes {
+    pub(super) async fn read(parts: &Parts, body: Body, settings: &Settings) -> Result<Self, Refused> {
+        check_type(parts)?;
+        check_length(parts, settings)?;
         match tokio::time::timeout(settings.body_timeout, read(body, settings.body_bytes_max())).await {
             Ok(bytes) => bytes.map(JsonBytes),
             Err(_) => {
@@ -62,7 +68,7 @@ fn check_length(parts: &Parts, settings: &Settings) -> Result<(), Refused> {
 const COPIED_BYTES_MAX: usize = 2048;
 
 /// Most bodies come in one piece, and large ones are not copied.
-async fn read(mut body: axum::body::Body, limit: usize) -> Result<Bytes, Refused> {
+async fn read(mut body: Body, limit: usize) -> Result<Bytes, Refused> {
     let mut first: Option<Bytes> = None;
     let mut joined: Option<BytesMut> = None;
     while let Some(frame) = body.frame().await {

@@ -10,17 +10,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::{Bytes, HttpBody};
-use axum::http::{self, HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::{self, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::{BoxError, Router};
 use futures_util::FutureExt;
+use futures_util::future::Either;
 use tower::Service;
 use windlass_core::Name;
 use windlass_core::limits::WAIT_MS_MAX;
 
-use super::State;
 use super::problem::{self, Refused, Unwritten};
+use super::{State, tasks};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -59,7 +60,14 @@ where
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let id = request_id(request.headers());
         let limit = self.state.settings.request_timeout + waiting(request.uri());
-        let inner = AssertUnwindSafe(self.routes.call(request)).catch_unwind();
+        // What comes by far most often is not looked up among the routes.
+        let submits = request.method() == Method::POST && request.uri() == tasks::PATH;
+        let inner = if submits {
+            Either::Left(tasks::submit_request(self.state.clone(), request.map(Body::new)).map(Ok))
+        } else {
+            Either::Right(self.routes.call(request))
+        };
+        let inner = AssertUnwindSafe(inner).catch_unwind();
         let state = self.state.clone();
         Box::pin(async move {
             let mut response = match tokio::time::timeout(limit, inner).await {

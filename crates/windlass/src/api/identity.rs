@@ -28,7 +28,7 @@ impl<S: Sync> OptionalFromRequestParts<S> for Key {
 }
 
 impl Key {
-    fn of(headers: &HeaderMap) -> Result<Option<Self>, Invalid> {
+    pub(super) fn of(headers: &HeaderMap) -> Result<Option<Self>, Invalid> {
         let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
         let bytes = value.as_bytes();
         if bytes.is_empty() || bytes.len() > 2 * NAME_BYTES_MAX || !bytes.iter().all(|b| b.is_ascii_graphic())

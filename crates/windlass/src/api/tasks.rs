@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
@@ -59,6 +60,19 @@ async fn submit(State(state): Shared, key: Option<Key>, JsonBytes(bytes): JsonBy
         Ok(submitted) => answer::task(StatusCode::CREATED, submitted.task),
         Err(error) => Err(refused(error, by_key)),
     }
+}
+
+pub(super) const PATH: &str = "/api/v1/tasks";
+
+/// A submit that did not come by way of a route.
+pub(super) async fn submit_request(state: Arc<super::State>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let answer = async {
+        let key = Key::of(&parts.headers)?;
+        let body = JsonBytes::read(&parts, body, &state.settings).await?;
+        submit(State(state), key, body).await
+    };
+    answer.await.into_response()
 }
 
 pub(crate) fn read_submit(state: &super::State, bytes: &Bytes) -> Result<Submission, Refused> {

@@ -23,8 +23,11 @@ impl Machine {
             return Ok(Output::Inserted(refused));
         }
         let mut latest = None;
-        let added = tasks.iter().map(|new| self.add(new, max_depth, &mut latest));
-        Ok(Output::Inserted(added.collect::<Result<_, _>>()?))
+        let mut added = Vec::with_capacity(tasks.len());
+        for new in tasks {
+            added.push(self.add(new, max_depth, &mut latest)?);
+        }
+        Ok(Output::Inserted(added))
     }
 
     /// `latest` is the lane of the task before, which is mostly the lane of this one.

@@ -1,5 +1,7 @@
 //! Submits a task and waits for its result, without an async runtime.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
 use std::time::Duration;
 
 use windlass_client::{Error, Submit, blocking::Client};

@@ -1,5 +1,7 @@
 //! Broker, producer and worker in one process. The store is in memory here; an `EmbeddedStore` keeps the tasks on disk.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
 use std::time::Duration;
 
 use windlass_broker::{Broker, Settings};

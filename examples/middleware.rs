@@ -1,5 +1,7 @@
 //! Layers around handlers: one that measures, one that refuses, one that gives every handler a deadline of its own.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

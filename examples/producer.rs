@@ -1,5 +1,7 @@
 //! Submits tasks and waits for their results. Run the `worker` example beside it.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};

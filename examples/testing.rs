@@ -1,5 +1,7 @@
 //! How to test handlers: the broker is real, its clock is yours. In a project this would be a `#[tokio::test]`.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
 use std::time::Duration;
 
 use windlass_client::Submit;

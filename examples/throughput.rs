@@ -2,6 +2,8 @@
 //!
 //! `throughput [TASKS]`, 200,000 unless given; payloads of 200 bytes.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;

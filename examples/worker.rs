@@ -1,5 +1,7 @@
 //! A worker with a few handlers. Ends on Ctrl-C or SIGTERM, after what it is doing.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};

@@ -6,6 +6,7 @@
 
 pub(super) mod block;
 pub(super) mod ids;
+mod saved;
 pub(super) mod seal;
 pub(super) mod set;
 
@@ -19,9 +20,10 @@ use prost::Message;
 use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, TableDefinition, WriteTransaction};
 
 use self::block::{BLOCK_TASKS, entries};
+pub(super) use self::saved::{LaneMessage, MetaMessage, QueueMessage, Saved};
 use self::set::{SPAN, Set};
 use super::schedules::{self, Book};
-use crate::store::{Error, Ledger};
+use crate::store::Error;
 
 /// `(lane, a, b)`, see `index`.
 pub(super) type OrderKey = (u32, u64, u64);
@@ -307,75 +309,6 @@ impl Snapshot {
             lanes: read_all(&lanes)?.into_iter().map(decode).collect::<Result<_, _>>()?,
         })
     }
-}
-
-#[derive(Debug)]
-pub(super) struct Saved {
-    pub(super) schedules: Book,
-    pub(super) state: MetaMessage,
-    pub(super) queues: Vec<QueueMessage>,
-    pub(super) lanes: Vec<LaneMessage>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct MetaMessage {
-    /// The last log entry that the tables contain.
-    #[prost(uint64, tag = "1")]
-    pub(super) applied: u64,
-    #[prost(uint64, tag = "2")]
-    pub(super) next_number: u64,
-    #[prost(uint64, tag = "3")]
-    pub(super) next_claim: u64,
-    /// The fields of [`Ledger`] in order.
-    #[prost(uint64, repeated, tag = "4")]
-    ledger: Vec<u64>,
-}
-
-impl MetaMessage {
-    fn first() -> Self {
-        Self { applied: 0, next_number: 1, next_claim: 1, ledger: Vec::new() }
-    }
-
-    pub(super) fn new(applied: u64, next_number: u64, next_claim: u64, ledger: &Ledger) -> Self {
-        let Ledger { submitted, completed, failed, crashed, dead_lettered, cancelled, expired, removed } =
-            *ledger;
-        let ledger = vec![submitted, completed, failed, crashed, dead_lettered, cancelled, expired, removed];
-        Self { applied, next_number, next_claim, ledger }
-    }
-
-    pub(super) fn ledger(&self) -> Ledger {
-        let at = |i: usize| self.ledger.get(i).copied().unwrap_or(0);
-        Ledger {
-            submitted: at(0),
-            completed: at(1),
-            failed: at(2),
-            crashed: at(3),
-            dead_lettered: at(4),
-            cancelled: at(5),
-            expired: at(6),
-            removed: at(7),
-        }
-    }
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct QueueMessage {
-    #[prost(string, tag = "1")]
-    pub(super) name: String,
-    #[prost(bool, tag = "2")]
-    pub(super) paused: bool,
-    #[prost(uint64, repeated, tag = "3")]
-    pub(super) by_state: Vec<u64>,
-    #[prost(uint64, repeated, tag = "4")]
-    pub(super) pending_by_class: Vec<u64>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct LaneMessage {
-    #[prost(uint32, tag = "1")]
-    pub(super) queue: u32,
-    #[prost(string, tag = "2")]
-    pub(super) kind: String,
 }
 
 fn decode<M: Message + Default>(bytes: Bytes) -> Result<M, Error> {

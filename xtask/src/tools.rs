@@ -1,5 +1,5 @@
 //! The programs that some proofs need and that a Rust toolchain does not bring. A missing one never fails the run: it
-//! is installed where that is possible, otherwise the proofs that will be skipped are named.
+//! is installed where that is possible, otherwise what cannot be shown without it is named.
 
 use std::env;
 use std::process::Command;
@@ -12,7 +12,12 @@ struct Tool {
     proves: &'static str,
 }
 
-const TOOLS: [Tool; 2] = [
+const TOOLS: [Tool; 3] = [
+    Tool {
+        program: "python3",
+        package: "python3-venv",
+        proves: "the tests of generated clients, which fail",
+    },
     Tool { program: "strace", package: "strace", proves: "G4 (an fsync error is fatal)" },
     Tool { program: "mkfs.ext4", package: "e2fsprogs", proves: "G2 (nothing is lost in a power cut)" },
 ];
@@ -27,7 +32,7 @@ pub(crate) fn provide() {
         println!("not installed: {reason}");
     }
     for tool in missing.iter().filter(|tool| !exists(tool.program)) {
-        println!("without {} this proof will be skipped: {}", tool.program, tool.proves);
+        println!("without {} this cannot be shown: {}", tool.program, tool.proves);
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod backlog;
 mod engine;
+mod grpc;
 mod http;
 mod machine;
 mod place;
@@ -57,6 +58,8 @@ pub(crate) enum Bench {
     Engine(engine::Args),
     /// Submit, drain and latency over REST, next to an HTTP server that only echoes
     Http(http::Args),
+    /// Submit and drain over gRPC, next to a tonic server that only echoes
+    Grpc(grpc::Args),
     /// A steady rate of submits over REST, and the worst it did to anyone
     Steady(steady::Args),
     /// Fill a queue, and see what the backlog costs
@@ -64,6 +67,9 @@ pub(crate) enum Bench {
     /// The peer of `bench http`
     #[command(hide = true)]
     Echo(http::echo::Args),
+    /// The peer of `bench grpc`
+    #[command(hide = true)]
+    GrpcEcho(grpc::echo::Args),
     /// Adds tasks to a store and dies on the spot
     #[command(hide = true)]
     Crash(backlog::crash::Args),
@@ -86,9 +92,11 @@ async fn dispatch(bench: Bench) -> Result<Option<Report>, Error> {
     match bench {
         Bench::Engine(args) => engine::run(args).await.map(Some),
         Bench::Http(args) => http::run(args).await.map(Some),
+        Bench::Grpc(args) => grpc::run(args).await.map(Some),
         Bench::Steady(args) => steady::run(args).await.map(Some),
         Bench::Backlog(args) => backlog::run(args).await.map(Some),
         Bench::Echo(args) => http::echo::run(args).await.map(|()| None),
+        Bench::GrpcEcho(args) => grpc::echo::run(args).await.map(|()| None),
         Bench::Crash(args) => backlog::crash::run(args).await.map(|()| None),
     }
 }

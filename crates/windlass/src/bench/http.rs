@@ -5,7 +5,7 @@
 //! loops: tasks are sent at moments fixed beforehand and latency counts from those moments, so that a server that
 //! stalls is charged for everything that it held up.
 
-mod child;
+pub(super) mod child;
 pub(super) mod connection;
 pub(super) mod echo;
 mod latency;
@@ -13,7 +13,7 @@ pub(super) mod pace;
 pub(super) mod request;
 mod tables;
 mod throughput;
-mod work;
+pub(super) mod work;
 
 use std::time::Duration;
 

@@ -19,6 +19,7 @@ mod outcomes;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::OptionFuture;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 use tonic::{Status, Streaming};
@@ -120,9 +121,10 @@ impl Stream {
         &self,
         mut inbound: Streaming<WorkRequest>,
         mut notices: Notices,
-        mut claiming: Claiming,
+        claiming: Claiming,
     ) -> Result<(), Status> {
-        let (mut draining, mut claims) = (false, true);
+        let mut claiming = Some(claiming);
+        let mut draining = false;
         loop {
             if draining && self.session.held() == 0 && self.is_idle() {
                 self.leave(claiming).await?;
@@ -133,8 +135,8 @@ impl Stream {
                     draining |= notice == Notice::Draining;
                     self.notify(notice).await?;
                 }
-                ended = &mut claiming, if claims => {
-                    claims = false;
+                Some(ended) = OptionFuture::from(claiming.as_mut()) => {
+                    claiming = None;
                     ended.map_err(|_| status(Refused::internal()))??;
                 }
                 () = self.settled.notified(), if draining => {}
@@ -204,9 +206,11 @@ impl Stream {
     }
 
     /// The worker goes away, after what it reported is durable.
-    async fn leave(&self, claiming: Claiming) -> Result<(), Status> {
-        claiming.abort();
-        let _ = claiming.await;
+    async fn leave(&self, claiming: Option<Claiming>) -> Result<(), Status> {
+        if let Some(claiming) = claiming {
+            claiming.abort();
+            let _ = claiming.await;
+        }
         let _all = self.batches.acquire_many(WORK_BATCHES_MAX).await;
         self.session.leave().await.map_err(status)
     }

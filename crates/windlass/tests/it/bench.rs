@@ -110,6 +110,23 @@ fn http_counts_what_the_broker_counts() {
 }
 
 #[test]
+fn grpc_counts_what_the_broker_counts() {
+    let report = bench(&["grpc", "--seconds", "1", "--rounds", "1", "--calls", "4", "--batch", "10"]);
+    let results = &report["results"];
+    let submit = results["submit"].as_array().unwrap();
+    assert_eq!(submit.iter().map(|row| whole(&row["connections"])).collect::<Vec<_>>(), [4, 1]);
+    for row in submit {
+        check_latency(&row["latency"]);
+        assert!(number(&row["submits_per_second"]) > 0.0 && number(&row["echoes_per_second"]) > 0.0, "{row}");
+    }
+    let singles: u64 = submit.iter().map(|row| whole(&row["latency"]["count"])).sum();
+    let batched = whole(&results["submit_batch"]["tasks"]);
+    assert_eq!(whole(&results["tasks_submitted"]), singles + batched);
+    assert_eq!(results["tasks_completed"], results["drain"]["tasks"]);
+    assert!(batched > 0 && whole(&results["drain"]["tasks"]) > 0, "{results}");
+}
+
+#[test]
 fn steady_sends_what_it_was_asked_to() {
     let report = bench(&["steady", "--seconds", "1", "--rate", "200", "--connections", "4"]);
     let results = &report["results"];

@@ -18,8 +18,8 @@ const READY: Duration = Duration::from_secs(30);
 
 /// Ends with this handle.
 #[derive(Debug)]
-pub(super) struct Child {
-    pub(super) addr: SocketAddr,
+pub(in crate::bench) struct Child {
+    pub(in crate::bench) addr: SocketAddr,
     pid: u32,
     /// Killed when dropped.
     _process: tokio::process::Child,
@@ -28,16 +28,29 @@ pub(super) struct Child {
 impl Child {
     /// `windlass serve` with the usual settings, on a free port and its own data.
     pub(super) async fn broker(dir: &Path, durability: &str) -> Result<Child, Error> {
+        Child::broker_with(dir, durability, "none").await
+    }
+
+    /// The same with gRPC at this address.
+    pub(in crate::bench) async fn broker_with(
+        dir: &Path,
+        durability: &str,
+        grpc_addr: &str,
+    ) -> Result<Child, Error> {
         let addr = free_addr()?;
         let mut command = command(dir)?;
         command
             .arg("serve")
             .env("WINDLASS_SERVER__HTTP_ADDR", addr.to_string())
-            .env("WINDLASS_SERVER__GRPC_ADDR", "none")
+            .env("WINDLASS_SERVER__GRPC_ADDR", grpc_addr)
             .env("WINDLASS_STORE__DATA_DIR", dir.join("data"))
             .env("WINDLASS_STORE__DURABILITY", durability)
             .env("WINDLASS_LOG", "warn");
-        Child::start("windlass serve", command, addr, dir.join("serve.err"), &request::get("/readyz")).await
+        let ready = request::get("/readyz");
+        Child::start("windlass serve", command, addr, dir.join("serve.err"), async || {
+            answers(addr, &ready).await
+        })
+        .await
     }
 
     pub(super) async fn echo(dir: &Path) -> Result<Child, Error> {
@@ -45,7 +58,19 @@ impl Child {
         let mut command = command(dir)?;
         command.args(["bench", "echo", "--addr", &addr.to_string()]);
         let first = request::post("/", b"{}");
-        Child::start("windlass bench echo", command, addr, dir.join("echo.err"), &first).await
+        Child::start("windlass bench echo", command, addr, dir.join("echo.err"), async || {
+            answers(addr, &first).await
+        })
+        .await
+    }
+
+    /// The echo of `bench grpc`.
+    pub(in crate::bench) async fn grpc_echo(dir: &Path) -> Result<Child, Error> {
+        let addr = free_addr()?;
+        let mut command = command(dir)?;
+        command.args(["bench", "grpc-echo", "--addr", &addr.to_string()]);
+        let connects = async || tokio::net::TcpStream::connect(addr).await.is_ok();
+        Child::start("windlass bench grpc-echo", command, addr, dir.join("echo.err"), connects).await
     }
 
     async fn start(
@@ -53,7 +78,7 @@ impl Child {
         mut command: Command,
         addr: SocketAddr,
         errors: PathBuf,
-        first: &[u8],
+        answers: impl AsyncFn() -> bool,
     ) -> Result<Child, Error> {
         let file = File::create(&errors).map_err(io("make a file for the messages of a server"))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file).kill_on_drop(true);
@@ -64,9 +89,7 @@ impl Child {
                 if matches!(process.try_wait(), Ok(Some(_))) {
                     return false;
                 }
-                if let Ok(mut connection) = Connection::open(addr).await
-                    && connection.call(first).await.is_ok_and(|answer| answer.status == 200)
-                {
+                if answers().await {
                     return true;
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -79,9 +102,14 @@ impl Child {
         Err(Error::NotReady { name, output })
     }
 
-    pub(super) fn usage(&self) -> Usage {
+    pub(in crate::bench) fn usage(&self) -> Usage {
         Usage::of(self.pid)
     }
+}
+
+async fn answers(addr: SocketAddr, first: &[u8]) -> bool {
+    let Ok(mut connection) = Connection::open(addr).await else { return false };
+    connection.call(first).await.is_ok_and(|answer| answer.status == 200)
 }
 
 /// This binary, with no settings of the user's own.
@@ -98,7 +126,7 @@ fn command(dir: &Path) -> Result<Command, Error> {
 }
 
 /// A port that was free a moment ago: the server must be told one, so that it need not be asked for it.
-fn free_addr() -> Result<SocketAddr, Error> {
+pub(in crate::bench) fn free_addr() -> Result<SocketAddr, Error> {
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     free.map_err(io("find a free port"))
 }

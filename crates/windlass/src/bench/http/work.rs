@@ -68,7 +68,7 @@ impl Worker {
 }
 
 /// The broker must have counted what the clients were told.
-pub(super) async fn audit(addr: SocketAddr, submitted: u64, completed: u64) -> Result<(), Error> {
+pub(in crate::bench) async fn audit(addr: SocketAddr, submitted: u64, completed: u64) -> Result<(), Error> {
     let call = "a look at the statistics";
     let mut connection = Connection::open(addr).await.map_err(io("connect"))?;
     let answer = connection.call(&request::get("/api/v1/stats")).await.map_err(io("read the statistics"))?;

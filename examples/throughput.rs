@@ -1,6 +1,6 @@
 //! How many tasks a second one worker carries, with handlers that do nothing: drains a backlog, then a stream of batches.
 //!
-//! `throughput [TASKS]`, 200,000 unless given; payloads of 200 bytes.
+//! `throughput [TASKS [SLOTS]]`, 200,000 and 2,000 unless given; payloads of 200 bytes.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -32,6 +32,7 @@ impl Progress {
 fn worker(
     address: &str,
     queue: &str,
+    slots: u32,
     progress: &Arc<Progress>,
 ) -> Result<Worker, Box<dyn std::error::Error>> {
     let progress = progress.clone();
@@ -43,7 +44,7 @@ fn worker(
         std::future::ready(Outcome::Done(None))
     };
     let port = GrpcPort::new(address)?;
-    Ok(Worker::builder(port).queues([(queue, 1)]).concurrency(1000).handler("noop", handler).build()?)
+    Ok(Worker::builder(port).queues([(queue, 1)]).concurrency(slots).handler("noop", handler).build()?)
 }
 
 async fn submit(client: &Client, queue: &str, payload: &str) -> Result<(), windlass_client::Error> {
@@ -59,6 +60,7 @@ async fn submit(client: &Client, queue: &str, payload: &str) -> Result<(), windl
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = std::env::var("WINDLASS_GRPC_SERVER").unwrap_or_else(|_| "http://127.0.0.1:9090".into());
     let tasks: u64 = std::env::args().nth(1).map_or(Ok(200_000), |text| text.parse())?;
+    let slots: u32 = std::env::args().nth(2).map_or(Ok(2000), |text| text.parse())?;
     let tasks = tasks.div_ceil(BATCH) * BATCH;
     let payload = "x".repeat(198);
     let client = Client::connect(&address)?;
@@ -69,7 +71,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let progress = Arc::new(Progress::default());
     let stop = CancellationToken::new();
     let began = Instant::now();
-    let working = tokio::spawn(worker(&address, "drain", &progress)?.run(stop.clone()));
+    let working = tokio::spawn(worker(&address, "drain", slots, &progress)?.run(stop.clone()));
     progress.reaches(tasks).await;
     stop.cancel();
     // The worker leaves when every outcome is acknowledged, that is, durable.
@@ -79,7 +81,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let progress = Arc::new(Progress::default());
     let stop = CancellationToken::new();
-    let working = tokio::spawn(worker(&address, "flow", &progress)?.run(stop.clone()));
+    let working = tokio::spawn(worker(&address, "flow", slots, &progress)?.run(stop.clone()));
     let began = Instant::now();
     for _ in 0..tasks / BATCH {
         submit(&client, "flow", &payload).await?;

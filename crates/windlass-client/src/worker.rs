@@ -56,8 +56,9 @@ use handler::Registry;
 use outbox::Outbox;
 use pool::Pool;
 
-/// Handlers running at once in one pool of slots. A process that needs more starts more workers.
-pub const CONCURRENCY_MAX: u32 = limits::CLAIM_TASKS_MAX;
+/// Handlers running at once in one worker, all its slots together: with the outcomes that it may keep it must be able to
+/// name them all in one message. A process that needs more starts more workers.
+pub const CONCURRENCY_MAX: u32 = (limits::LEASES_NAMED_MAX - limits::OUTCOMES_KEPT_MAX) as u32 - 1000;
 
 #[derive(Debug, Clone)]
 pub struct Options {

@@ -1,12 +1,12 @@
 //! Producing straight on a broker in the same process, by the same rules as over the wire.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use sha2::{Digest, Sha256};
 use windlass_broker::{self as broker, Broker};
 use windlass_core::TaskId;
-use windlass_core::limits::PAYLOAD_BYTES_MAX;
+use windlass_core::limits::{PAYLOAD_BYTES_MAX, RETENTION_MS_DEFAULT};
 use windlass_proto::rest::{self, Submission, SubmitBody, decode};
 
 use super::submit::ms;
@@ -14,9 +14,7 @@ use super::{Batch, Submit, Submitted, Task};
 use crate::error::Error;
 
 pub(super) async fn submit(broker: &Broker, batch: &[Submit], atomic: bool) -> Result<Batch, Error> {
-    let checked: Vec<Submission> = batch.iter().map(check).collect::<Result<_, _>>()?;
-    let retention_ms = windlass_core::limits::RETENTION_MS_DEFAULT;
-    let submits = checked.into_iter().map(|submission| resolve(submission, retention_ms)).collect();
+    let submits: Vec<broker::Submit> = batch.iter().map(check).collect::<Result<_, _>>()?;
     let answers = broker.submit_batch(submits, atomic).await?;
     let answer = |answer: Result<broker::Submitted, broker::Error>| {
         let record = answer?.task.record;
@@ -34,16 +32,20 @@ pub(super) fn answer(answer: Result<windlass_core::Task, broker::Error>) -> Resu
 }
 
 /// Through the body of the REST interface, so that nothing passes here that would not pass there.
-fn check(submit: &Submit) -> Result<Submission, Error> {
+fn check(submit: &Submit) -> Result<broker::Submit, Error> {
     let text = serde_json::to_vec(&submit.body()?).map_err(|error| Error::Answer(error.to_string()))?;
     let source = Bytes::from(text);
     let body: SubmitBody<'_> = decode(&source)?;
-    Ok(body.check(&source, ms(SystemTime::now()), PAYLOAD_BYTES_MAX)?)
+    let submission = body.check(&source, ms(SystemTime::now()), PAYLOAD_BYTES_MAX)?;
+    // Tells a repeated submit from another one with its id.
+    let digest: [u8; 32] = Sha256::digest(&source).into();
+    let fingerprint = digest.first_chunk().copied();
+    Ok(resolve(submission, fingerprint))
 }
 
-fn resolve(submission: Submission, retention_ms: u64) -> broker::Submit {
+fn resolve(submission: Submission, fingerprint: Option<[u8; 16]>) -> broker::Submit {
     broker::Submit {
-        fingerprint: Some(fingerprint(&submission)),
+        fingerprint,
         id: submission.id,
         queue: submission.queue,
         kind: submission.kind,
@@ -59,21 +61,7 @@ fn resolve(submission: Submission, retention_ms: u64) -> broker::Submit {
         max_retries: submission.max_retries,
         max_crashes: submission.max_crashes,
         timeout_ms: submission.timeout_ms,
-        retention_ms: submission.retention_ms.unwrap_or(retention_ms),
+        retention_ms: submission.retention_ms.unwrap_or(RETENTION_MS_DEFAULT),
         metadata: submission.metadata,
     }
-}
-
-/// Tells a repeated submit from another one with its id.
-fn fingerprint(submission: &Submission) -> [u8; 16] {
-    let text = format!("{submission:?}");
-    let half = |salt: u8| {
-        let mut hasher = DefaultHasher::new();
-        (salt, &text).hash(&mut hasher);
-        hasher.finish().to_be_bytes()
-    };
-    let mut digest = [0; 16];
-    digest[..8].copy_from_slice(&half(0));
-    digest[8..].copy_from_slice(&half(1));
-    digest
 }

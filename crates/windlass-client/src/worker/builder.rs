@@ -22,6 +22,8 @@ pub enum InvalidWorker {
     Name { name: String, error: InvalidName },
     #[error("a worker needs 1 to {CLAIM_NAMES_MAX} types and queues")]
     TooManyNames,
+    #[error("{0} slots in all, {CONCURRENCY_MAX} are possible")]
+    TooManySlots(u64),
 }
 
 pub struct Builder {
@@ -137,7 +139,11 @@ impl Builder {
         for (kind, slots) in &apart {
             pools.push((Which::Apart(kind.clone()), (*slots).clamp(1, CONCURRENCY_MAX)));
         }
-        let slots = pools.iter().map(|(_, slots)| slots).sum();
+        let slots: u64 = pools.iter().map(|(_, slots)| u64::from(*slots)).sum();
+        let slots = u32::try_from(slots)
+            .ok()
+            .filter(|slots| *slots <= CONCURRENCY_MAX)
+            .ok_or(InvalidWorker::TooManySlots(slots))?;
         let profile = Profile {
             worker: options.id.clone(),
             incarnation: rand::random_range(1..=u64::MAX),

@@ -20,6 +20,7 @@ use tokio::sync::{Mutex, Notify, mpsc};
 use tonic::Request;
 use tonic::transport::Channel;
 use windlass_core::choice::Mode;
+use windlass_core::limits::CLAIM_TASKS_MAX;
 use windlass_core::{Name, Progress};
 use windlass_proto::grpc::v1::worker_service_client::WorkerServiceClient;
 use windlass_proto::grpc::v1::{ClaimRequest, Extension, Hello, WorkRequest, work_request, work_response};
@@ -145,7 +146,7 @@ impl GrpcPort {
             queues: queues(profile),
             strict: profile.mode == Mode::Strict,
             types: vec![kind.to_string()],
-            max: Some(claim.max),
+            max: Some(claim.max.min(CLAIM_TASKS_MAX)),
             wait_seconds: claim.wait.as_secs_f64(),
             lease_seconds: Some(profile.lease.as_secs_f64()),
         });

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
-use windlass_core::limits::{CLAIM_TASKS_MAX, OUTCOMES_KEPT_BYTES_MAX, OUTCOMES_KEPT_MAX};
+use windlass_core::limits::{OUTCOMES_KEPT_BYTES_MAX, OUTCOMES_KEPT_MAX};
 
 use super::port::{Claim, Which};
 use super::{Shared, attempt, outbox};
@@ -46,7 +46,7 @@ impl Pool {
             return 0;
         }
         let places = (OUTCOMES_KEPT_MAX + shared.slots).saturating_sub(shared.hand.len()) as i64;
-        self.free.load(Ordering::Acquire).min(places).clamp(0, CLAIM_TASKS_MAX.into()) as u32
+        self.free.load(Ordering::Acquire).clamp(0, places) as u32
     }
 }
 

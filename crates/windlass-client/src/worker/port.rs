@@ -82,6 +82,7 @@ pub struct Held {
 #[derive(Debug, Clone)]
 pub struct Claim {
     pub which: Which,
+    /// Free slots. One call may bring fewer, whatever the number.
     pub max: u32,
     pub wait: Duration,
 }

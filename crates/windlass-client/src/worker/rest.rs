@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use serde_json::value::RawValue;
 use windlass_core::choice::Mode;
+use windlass_core::limits::CLAIM_TASKS_MAX;
 use windlass_core::{Payload, Progress};
 use windlass_proto::rest::{
     Base64, BeatBody, ClaimBody, ClaimQueues, CompleteBody, ExtendBody, FailBody, LeaseRef, ReleaseBody,
@@ -72,7 +73,7 @@ impl Port for RestPort {
             queues: ClaimQueues(queues.collect()),
             strict: profile.mode == Mode::Strict,
             types: Some(claim.types(profile)),
-            max: Some(claim.max.into()),
+            max: Some(claim.max.min(CLAIM_TASKS_MAX).into()),
             wait_seconds: Some(seconds(claim.wait)),
             lease_seconds: Some(seconds(profile.lease)),
             ..ClaimBody::new(profile.worker.clone())

@@ -316,6 +316,10 @@ fn a_worker_with_a_mistake_is_not_built() {
     let broker = Broker::start(MemoryStore::new(clock.clone()), clock, Settings::default());
     let builder = || Worker::builder(BrokerPort::new(broker.clone()));
     assert_eq!(builder().build().unwrap_err(), InvalidWorker::TooManyNames);
+    let greedy = handler::Options { concurrency: Some(CONCURRENCY_MAX), ..handler::Options::default() };
+    let greedy = builder().handler_with("a", greedy, crate::builtin::echo).handler("b", crate::builtin::echo);
+    let slots = u64::from(CONCURRENCY_MAX) + 10;
+    assert_eq!(greedy.build().unwrap_err(), InvalidWorker::TooManySlots(slots));
     let wrong = builder().handler("a b", crate::builtin::echo).id("x").build().unwrap_err();
     assert_eq!(wrong.to_string(), "\"a b\": may contain only A-Z a-z 0-9 . _ : -");
 }

@@ -89,3 +89,52 @@ pub(super) fn job(task: LeasedTask, names: &HashMap<String, Name>) -> Result<Job
         timeout: Duration::try_from_secs_f64(task.timeout_seconds).map_err(|_| odd("timeout_seconds"))?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_final_a_loss_or_a_matter_of_time() {
+        let error = |code: &str, retry_after_seconds| {
+            let error = v1::Error { code: code.into(), retry_after_seconds, ..v1::Error::default() };
+            outcome_refusal(error)
+        };
+        for code in ["lease_lost", "not_found", "task_terminal", "wrong_state"] {
+            assert!(matches!(error(code, None), Error::LeaseLost), "{code}");
+        }
+        assert!(matches!(error("disk_full", None), Error::Unavailable { retry_after: None, .. }));
+        let later = error("anything", Some(2.5));
+        assert!(
+            matches!(later, Error::Unavailable { retry_after: Some(wait), .. } if wait.as_millis() == 2500)
+        );
+        assert!(matches!(error("too_large", None), Error::Refused { .. }));
+    }
+
+    #[test]
+    fn a_pushed_task_becomes_a_job() {
+        let known = Name::new("email").unwrap();
+        let names = HashMap::from([("email".to_owned(), known)]);
+        let task = LeasedTask {
+            id: "t1".into(),
+            lease: "a-000000000000000b".into(),
+            r#type: "email".into(),
+            queue: "elsewhere".into(),
+            priority: 7,
+            attempt: 2,
+            timeout_seconds: 1.5,
+            ..LeasedTask::default()
+        };
+        let made = job(task.clone(), &names).unwrap();
+        assert_eq!((made.id.as_str(), made.kind.as_str(), made.queue.as_str()), ("t1", "email", "elsewhere"));
+        assert_eq!((made.attempt, made.timeout, made.token.number), (2, Duration::from_millis(1500), 10));
+        assert_eq!(made.payload.bytes().as_ref(), b"null");
+        for broken in [
+            LeasedTask { lease: "x".into(), ..task.clone() },
+            LeasedTask { priority: 256, ..task.clone() },
+            LeasedTask { timeout_seconds: -1.0, ..task },
+        ] {
+            assert!(job(broken, &names).is_err());
+        }
+    }
+}

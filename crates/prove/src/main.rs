@@ -18,6 +18,7 @@ mod g07_stale;
 mod g08_lease;
 mod g09_crash;
 mod g12_ledger;
+mod g13_slots;
 mod g17_term;
 mod history;
 mod http;

@@ -5,6 +5,7 @@
 
 mod calls;
 mod filter;
+mod schedules;
 
 use std::time::Duration;
 

@@ -12,6 +12,7 @@ mod outcome;
 mod problem;
 mod queues;
 mod retry;
+mod schedule;
 mod stats;
 pub(crate) mod submission;
 mod submit;
@@ -33,6 +34,10 @@ pub use outcome::{
 pub use problem::{FieldError, Problem};
 pub use queues::{Affected, DeadSelection, QueueBody, QueuesBody, Rates, StateCounts};
 pub use retry::RetryBody;
+pub use schedule::{
+    FireBody, FiresBody, ScheduleBody, ScheduleCheck, ScheduleInput, SchedulePage, SlotBody, SlotsBody,
+    TemplateBody,
+};
 pub use stats::{ClassCounts, HealthBody, LedgerBody, LoopBody, StatsBody};
 pub use submission::{Start, Submission};
 pub use submit::{BatchBody, BatchItem, BatchItemError, BatchResults, PriorityInput, SubmitBody};

@@ -20,6 +20,7 @@ pub(crate) mod outcomes;
 pub(crate) mod params;
 pub(crate) mod problem;
 pub(crate) mod queues;
+mod schedules;
 pub(crate) mod stats;
 pub(crate) mod tasks;
 #[cfg(test)]
@@ -86,6 +87,7 @@ pub(crate) fn serve(state: Arc<State>) -> Front {
         .merge(outcomes::routes())
         .merge(queues::routes())
         .merge(dlq::routes())
+        .merge(schedules::routes())
         .merge(workers::routes())
         .merge(stats::routes())
         .merge(health::routes())

@@ -9,6 +9,7 @@ pub(crate) mod error;
 mod generate;
 pub(crate) mod output;
 mod queue;
+mod schedule;
 mod submit;
 mod task;
 mod wire;
@@ -62,6 +63,9 @@ pub(crate) enum Command {
     /// Dead letters: tasks that failed for good
     #[command(subcommand)]
     Dlq(dlq::Command),
+    /// Tasks that come again and again
+    #[command(subcommand)]
+    Schedule(schedule::Command),
     /// Look at workers, or be one
     #[command(subcommand)]
     Worker(worker::Command),
@@ -111,6 +115,7 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Task(command) => wait_for(task::run(command, output)),
         Command::Queue(command) => wait_for(queue::run(command, output)),
         Command::Dlq(command) => wait_for(dlq::run(command, output)),
+        Command::Schedule(command) => wait_for(schedule::run(command, output)),
         Command::Worker(command) => wait_for(worker::run(command, output)),
         Command::Config(command) => config::run(command, output),
         Command::Bench(bench) => wait_for(crate::bench::run(bench, output)),

@@ -150,7 +150,7 @@ impl From<Task> for TaskBody {
     }
 }
 
-fn split(payload: Option<Payload>) -> (Option<Json>, Option<Base64>) {
+pub(super) fn split(payload: Option<Payload>) -> (Option<Json>, Option<Base64>) {
     match payload {
         Some(Payload::Json(bytes)) => (Some(Json(bytes)), None),
         Some(Payload::Binary(bytes)) => (None, Some(Base64(bytes))),
@@ -296,7 +296,7 @@ pub struct ExplanationBody {
     pub reasons: Vec<ReasonBody>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReasonBody {
     pub code: String,

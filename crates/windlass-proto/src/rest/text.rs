@@ -123,3 +123,22 @@ pub(super) mod state {
         known.ok_or_else(|| D::Error::custom(format!("unknown state {word:?}")))
     }
 }
+
+pub(super) mod option_state {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(
+        state: &Option<StateName>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        state.map(StateName::as_str).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<StateName>, D::Error> {
+        #[derive(Deserialize)]
+        struct Known(#[serde(with = "super::state")] StateName);
+        Ok(Option::<Known>::deserialize(deserializer)?.map(|known| known.0))
+    }
+}

@@ -1,8 +1,9 @@
-//! Where a list goes on: a number of the store, wrapped so that clients neither read it nor make one up.
+//! Where a list goes on: a number or a name of the store, wrapped so that clients neither read it nor make one up.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
+use windlass_core::Name;
 use windlass_proto::rest::Invalid;
 
 pub(crate) fn write(seq: u64) -> String {
@@ -21,9 +22,28 @@ pub(crate) fn read(text: &str) -> Result<u64, Invalid> {
     if seal_given == seal(seq) { Ok(seq) } else { Err(refused()) }
 }
 
+/// For lists in order of name.
+pub(super) fn write_name(name: &Name) -> String {
+    let name = name.as_str().as_bytes();
+    URL_SAFE_NO_PAD.encode([&seal_of(name)[..], name].concat())
+}
+
+pub(super) fn read_name(text: &str) -> Result<Name, Invalid> {
+    let refused = || Invalid::malformed("cursor", "is not a cursor of this list");
+    let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| refused())?;
+    let (seal_given, name) = bytes.split_at_checked(8).ok_or_else(refused)?;
+    if seal_given != seal_of(name) {
+        return Err(refused());
+    }
+    std::str::from_utf8(name).ok().and_then(|name| Name::new(name).ok()).ok_or_else(refused)
+}
+
 fn seal(seq: u64) -> [u8; 8] {
-    let digest =
-        Sha256::new().chain_update(b"windlass list cursor 1").chain_update(seq.to_be_bytes()).finalize();
+    seal_of(&seq.to_be_bytes())
+}
+
+fn seal_of(bytes: &[u8]) -> [u8; 8] {
+    let digest = Sha256::new().chain_update(b"windlass list cursor 1").chain_update(bytes).finalize();
     std::array::from_fn(|i| digest[i])
 }
 
@@ -40,6 +60,9 @@ mod tests {
         forged[3] ^= 1;
         for text in ["", "x", "AAAAAAAAAAAAAAAAAAAAAA", "77", &String::from_utf8(forged).unwrap()] {
             assert!(read(text).is_err(), "{text}");
+            assert!(read_name(text).is_err(), "{text}");
         }
+        let name = Name::new("nightly").unwrap();
+        assert_eq!(read_name(&write_name(&name)), Ok(name));
     }
 }

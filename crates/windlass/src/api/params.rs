@@ -22,6 +22,18 @@ pub(super) struct PathId(pub(super) TaskId);
 #[derive(Debug)]
 pub(super) struct PathName(pub(super) Name);
 
+/// The schedule in the path.
+#[derive(Debug)]
+pub(super) struct PathSchedule(pub(super) Name);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathSchedule {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        segment(parts, state, "id").await.map(Self)
+    }
+}
+
 impl<S: Send + Sync> FromRequestParts<S> for PathId {
     type Rejection = Refused;
 
@@ -151,7 +163,7 @@ fn states(text: &str) -> Result<Vec<StateName>, Invalid> {
 }
 
 /// Too many is as many as possible.
-fn limit(text: Option<String>) -> Result<usize, Invalid> {
+pub(super) fn limit(text: Option<String>) -> Result<usize, Invalid> {
     let Some(text) = text else { return Ok(PAGE_ROWS_DEFAULT) };
     let number: u128 =
         text.parse().map_err(|_| Invalid::malformed("limit", "must be a whole number from 1 on"))?;

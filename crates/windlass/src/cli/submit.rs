@@ -59,7 +59,7 @@ pub(crate) struct Args {
     wire: Wire,
 }
 
-fn priority(text: &str) -> Result<Priority, String> {
+pub(super) fn priority(text: &str) -> Result<Priority, String> {
     let class = || Class::parse(text).map(Class::priority);
     let number = text.parse::<u8>().ok().map(Priority);
     number.or_else(class).ok_or_else(|| "must be 0-255, critical, high, normal or low".into())
@@ -117,7 +117,7 @@ fn submit(args: &Args) -> Result<Submit, Failure> {
     Ok(submit)
 }
 
-fn payload(argument: Option<&str>) -> Result<Option<Vec<u8>>, Failure> {
+pub(super) fn payload(argument: Option<&str>) -> Result<Option<Vec<u8>>, Failure> {
     let failed = |place: &str, error: std::io::Error| Failure::error(format!("{place}: {error}"));
     match argument {
         None => Ok(None),
@@ -136,7 +136,7 @@ fn payload(argument: Option<&str>) -> Result<Option<Vec<u8>>, Failure> {
     }
 }
 
-fn json(bytes: &[u8]) -> Result<&RawValue, Failure> {
+pub(super) fn json(bytes: &[u8]) -> Result<&RawValue, Failure> {
     serde_json::from_slice(bytes).map_err(|error| {
         Failure::usage(format!("the payload is not JSON: {error}"))
             .hint("quote it for the shell, as '{\"key\":\"value\"}', or say --binary")

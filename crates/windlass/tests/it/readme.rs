@@ -1,4 +1,4 @@
-//! The README's shell blocks, run as written against a running `windlass dev`.
+//! The shell blocks of the README and the guides, run as written against a running `windlass dev`.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,11 +7,25 @@ use crate::cli::process::Dev;
 
 #[test]
 fn the_readme_runs_as_written() {
-    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
-    let text = std::fs::read_to_string(readme).unwrap();
+    // What the README says next to the commands.
+    let said = [r#"{"hello":"world"}"#, "No worker listens", "waits for its time", "QUIET", "lease"];
+    run("README.md", &said);
+}
+
+#[test]
+fn the_guide_to_schedules_runs_as_written() {
+    let said =
+        ["nightly", "@every 1s", "Its next slot comes in", "\"scheduled_at\"", "nightly:run:", "paused"];
+    run("docs/schedules.md", &said);
+}
+
+/// Runs every block of a document; together they must have printed `said`.
+fn run(document: &str, said: &[&str]) {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document));
+    let text = text.unwrap();
     let blocks: Vec<&str> =
         text.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default()).collect();
-    assert!(blocks.len() >= 4, "the README shows how to use it");
+    assert!(blocks.len() >= 3, "{document} shows how to use it");
     let data = tempfile::tempdir().unwrap();
     let dev = Dev::start(&["--data-dir", data.path().join("data").to_str().unwrap()]);
     let binaries = Path::new(env!("CARGO_BIN_EXE_windlass")).parent().unwrap();
@@ -30,8 +44,7 @@ fn the_readme_runs_as_written() {
         assert!(done.status.success(), "{block}\n{out}\n{err}");
         shown.push_str(&out);
     }
-    // What the README says next to the commands.
-    for said in [r#"{"hello":"world"}"#, "No worker listens", "waits for its time", "QUIET", "lease"] {
+    for said in said {
         assert!(shown.contains(said), "{said} is missing in\n{shown}");
     }
     assert_eq!(dev.stop(), Some(0));

@@ -244,5 +244,7 @@ fn patterns_are_read_and_nonsense_is_refused() {
         assert!(matches!(Timing::parse("@daily", zone), Err(InvalidTiming::Zone(_))), "{zone}");
     }
     assert_eq!(timing("@daily", "europe/berlin").zone(), "Europe/Berlin");
+    let second_friday = timing("0 0 * * 5#2", "UTC").next_after(NOON, 0);
+    assert_eq!(second_friday, Some(NOON + 10 * 1440 * MINUTE + 720 * MINUTE), "13 November");
     assert_eq!(timing("0 0 30 2 *", "UTC").next_after(NOON, 0), None, "30 February never comes");
 }

@@ -32,7 +32,7 @@ pub(crate) struct Limits {
     pub(crate) connections: usize,
     /// Calls at once on one connection.
     pub(crate) streams: u32,
-    /// Calls at once over all connections.
+    /// Calls that wait for their answer, over all connections.
     pub(crate) calls: usize,
     /// Silence after which a peer is pinged, and how long it may take to answer.
     pub(crate) ping_after: Duration,

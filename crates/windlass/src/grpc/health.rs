@@ -28,7 +28,7 @@ pub(super) fn service(
 }
 
 /// Says yes until the broker drains or its store is gone.
-async fn keep(state: Arc<State>, reporter: HealthReporter) {
+async fn keep(state: Arc<State>, mut reporter: HealthReporter) {
     for service in SERVICES {
         reporter.set_service_status(service, ServingStatus::Serving).await;
     }
@@ -39,5 +39,10 @@ async fn keep(state: Arc<State>, reporter: HealthReporter) {
     }
     for service in SERVICES {
         reporter.set_service_status(service, ServingStatus::NotServing).await;
+    }
+    // Watchers have heard it; a watch that went on would hold up the end.
+    state.closing.cancelled().await;
+    for service in SERVICES {
+        reporter.clear_service_status(service).await;
     }
 }

@@ -39,7 +39,7 @@ struct Inner {
     health: Other,
     reflection: Other,
     reflection_alpha: Other,
-    /// Calls under way, over all connections.
+    /// Calls that wait for their answer to begin, over all connections; streams that go on are bounded by those.
     calls: Arc<AtomicUsize>,
     calls_max: usize,
     /// For calls that are answered once.

@@ -5,8 +5,8 @@ use windlass_proto::grpc::Refusal;
 use windlass_proto::grpc::v1::work_request::Message as Said;
 use windlass_proto::grpc::v1::work_response::Message as Told;
 use windlass_proto::grpc::v1::{
-    CancelTaskRequest, Extension, Extensions, Failed, GetTaskRequest, Hello, Outcome, Outcomes, Progress,
-    Stop, TaskState, outcome,
+    CancelTaskRequest, Extension, Extensions, Failed, GetTaskRequest, Hello, NewTask, Outcome, Outcomes,
+    Progress, Stop, SubmitBatchRequest, TaskState, new_task, outcome,
 };
 
 use crate::broker_process::BrokerProcess;
@@ -124,10 +124,12 @@ async fn a_worker_that_comes_back_keeps_its_leases() {
     submit(address, &["a", "b"]).await;
     work.grant(2);
     let taken = work.take(2).await;
-    // The connection is gone, the process is not.
+    // The connection is gone, the process is not; its next one is there already, so that it is back at once.
+    let mut again = Work::open(address).await;
     drop(work);
-    let again = Hello { leases: vec![lease(&taken[0])], ..hello("w", 77) };
-    let (mut work, welcome) = Work::begin(address, again).await;
+    again.say(Said::Hello(Hello { leases: vec![lease(&taken[0])], ..hello("w", 77) }));
+    let Told::Welcome(welcome) = again.next().await else { panic!("no welcome") };
+    let mut work = again;
     assert_eq!((welcome.kept, welcome.lost), (vec!["a".to_owned()], vec![]));
     // What it does not name never reached it, and comes to whoever asks.
     work.grant(1);
@@ -183,4 +185,38 @@ async fn a_stopping_broker_takes_the_last_outcomes() {
     assert_eq!(work.ack().await.refusals, []);
     assert_eq!(Refusal::of(&work.read().await.expect_err("all is done")).unwrap().code, "stopping");
     assert_eq!(broker.wait(), Some(0));
+}
+
+#[tokio::test]
+async fn a_worker_that_does_not_read_takes_no_more_than_it_was_sent() {
+    let broker = BrokerProcess::start();
+    let address = broker.grpc_address;
+    let (mut slow, _) = Work::begin(address, hello("slow", 1)).await;
+    slow.grant(10_000);
+    submit(address, &["first"]).await;
+    assert_eq!(ids(&slow.take(1).await), ["first"]);
+    // 20 MB, half of it too much for all the buffers on the way.
+    let text = format!("\"{}\"", "x".repeat(512 * 1024));
+    let payload = Some(new_task::Payload::PayloadJson(text.into()));
+    let large = NewTask { r#type: "t".to_owned(), payload, ..NewTask::default() };
+    for _ in 0..2 {
+        let batch = SubmitBatchRequest { tasks: vec![large.clone(); 20], atomic: true };
+        tasks(address).await.submit_batch(batch).await.unwrap();
+    }
+    // It reads no more; what it was not given is there for others.
+    let (mut other, _) = Work::begin(address, hello("other", 2)).await;
+    other.grant(10_000);
+    let taken = other.take(15).await;
+    other.complete(1, &taken);
+    let ack = loop {
+        match other.next().await {
+            Told::Ack(ack) => break ack,
+            Told::Tasks(_) => {}
+            other => panic!("neither tasks nor an ack but {other:?}"),
+        }
+    };
+    assert_eq!(ack.refusals, []);
+    // And what it was given goes to others when it is gone.
+    drop(slow);
+    while other.take(1).await[0].crashes == 0 {}
 }

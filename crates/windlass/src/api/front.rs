@@ -4,7 +4,7 @@
 use std::any::Any;
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
@@ -15,7 +15,6 @@ use axum::http::{self, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, U
 use axum::response::{IntoResponse, Response};
 use axum::{BoxError, Router};
 use futures_util::FutureExt;
-use futures_util::future::Either;
 use tower::Service;
 use windlass_core::Name;
 use windlass_core::limits::WAIT_MS_MAX;
@@ -60,17 +59,20 @@ where
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let id = request_id(request.headers());
         let limit = self.state.settings.request_timeout + waiting(request.uri());
-        // What comes by far most often is not looked up among the routes.
-        let submits = request.method() == Method::POST && request.uri() == tasks::PATH;
-        let inner = if submits {
-            Either::Left(tasks::submit_request(self.state.clone(), request.map(Body::new)).map(Ok))
-        } else {
-            Either::Right(self.routes.call(request))
-        };
-        let inner = AssertUnwindSafe(inner).catch_unwind();
-        let state = self.state.clone();
+        let (state, mut routes) = (self.state.clone(), self.routes.clone());
         Box::pin(async move {
-            let mut response = match tokio::time::timeout(limit, inner).await {
+            // What comes by far most often is not looked up among the routes.
+            let submits = request.method() == Method::POST && request.uri() == tasks::PATH;
+            let answering = AssertUnwindSafe(async {
+                if submits {
+                    Ok(tasks::submit_request(state.clone(), request.map(Body::new)).await)
+                } else {
+                    routes.call(request).await
+                }
+            });
+            // Pinned where it is: it is large, and each wrapper would move it once more.
+            let answering = pin!(answering.catch_unwind());
+            let mut response = match tokio::time::timeout(limit, answering).await {
                 Ok(Ok(Ok(response))) => response,
                 Ok(Ok(Err(never))) => match never {},
                 Ok(Err(panic)) => panicked(&state, &id, panic.as_ref()),

@@ -13,7 +13,7 @@ Usage: bench/peers/run [options]
 
   --only NAME,…        windlass, beanstalkd, redis, nats, rabbitmq, bullmq, celery, rq, echo; all of them by default
   --workloads W,…      w1 to w6; all of them by default
-  --seconds N          length of one measurement, 1 by default (fractions are allowed)
+  --seconds N          length of one measurement, 0.8 by default
   --rounds N           medians of so many rounds, 3 by default
   --backlog N          tasks that wait in w6, 1,000,000 by default
   --quick              one round of short measurements and a small backlog: to see that everything works
@@ -49,7 +49,7 @@ impl Default for Options {
         Options {
             only: Vec::new(),
             workloads: Vec::new(),
-            length: Duration::from_secs(1),
+            length: Duration::from_millis(800),
             rounds: 3,
             backlog: 1_000_000,
             quick: false,

@@ -40,7 +40,7 @@ fn run(results: &Results) -> String {
     let facts = &results.facts;
     let mut text = format!(
         "{}: {}, {}; load before the start {:.1}. Server and load on the same machine. Payloads of {} bytes, {} s for each figure, \
-         medians of {} interleaved rounds; the run took {:.0} minutes.\n\n| system | version |\n|---|---|\n",
+         medians of up to {} interleaved rounds; the run took {:.0} minutes.\n\n| system | version |\n|---|---|\n",
         facts.date,
         facts.machine,
         facts.file_system,

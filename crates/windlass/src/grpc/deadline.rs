@@ -29,10 +29,10 @@ mod tests {
 
     #[test]
     fn timeouts_are_read() {
-        let read = |text: &'static str| {
+        let read = |text: &str| {
             asked(&HeaderMap::from_iter([(
                 axum::http::HeaderName::from_static("grpc-timeout"),
-                axum::http::HeaderValue::from_static(text),
+                axum::http::HeaderValue::from_bytes(text.as_bytes()).unwrap(),
             )]))
         };
         assert_eq!(read("5S"), Some(Duration::from_secs(5)));

@@ -5,6 +5,7 @@
 //! rounds and the ratio. A bench that loses or doubles a task, or gets an unexpected answer, fails instead of reporting.
 
 mod backlog;
+mod child;
 mod engine;
 mod grpc;
 mod http;
@@ -13,6 +14,7 @@ mod place;
 mod plain;
 mod report;
 mod steady;
+mod tcp;
 
 use std::path::PathBuf;
 
@@ -60,6 +62,8 @@ pub(crate) enum Bench {
     Http(http::Args),
     /// Submit and drain over gRPC, next to a tonic server that only echoes
     Grpc(grpc::Args),
+    /// Submit and drain over TCP frames, next to a TCP server that only echoes
+    Tcp(tcp::Args),
     /// A steady rate of submits over REST, and the worst it did to anyone
     Steady(steady::Args),
     /// Fill a queue, and see what the backlog costs
@@ -70,6 +74,9 @@ pub(crate) enum Bench {
     /// The peer of `bench grpc`
     #[command(hide = true)]
     GrpcEcho(grpc::echo::Args),
+    /// The peer of `bench tcp`
+    #[command(hide = true)]
+    TcpEcho(tcp::echo::Args),
     /// Adds tasks to a store and dies on the spot
     #[command(hide = true)]
     Crash(backlog::crash::Args),
@@ -93,10 +100,12 @@ async fn dispatch(bench: Bench) -> Result<Option<Report>, Error> {
         Bench::Engine(args) => engine::run(args).await.map(Some),
         Bench::Http(args) => http::run(args).await.map(Some),
         Bench::Grpc(args) => grpc::run(args).await.map(Some),
+        Bench::Tcp(args) => tcp::run(args).await.map(Some),
         Bench::Steady(args) => steady::run(args).await.map(Some),
         Bench::Backlog(args) => backlog::run(args).await.map(Some),
         Bench::Echo(args) => http::echo::run(args).await.map(|()| None),
         Bench::GrpcEcho(args) => grpc::echo::run(args).await.map(|()| None),
+        Bench::TcpEcho(args) => tcp::echo::run(args).await.map(|()| None),
         Bench::Crash(args) => backlog::crash::run(args).await.map(|()| None),
     }
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use windlass_proto::grpc::v1::{SubmitTaskRequest, SubmitTaskResponse};
 
 use super::Error;
-use super::http::child::{Child, free_addr};
+use super::child::{Child, free_addr};
 use super::http::work::audit;
 use super::machine::{Machine, Usage};
 use super::place::Place;

@@ -5,7 +5,6 @@
 //! loops: tasks are sent at moments fixed beforehand and latency counts from those moments, so that a server that
 //! stalls is charged for everything that it held up.
 
-pub(super) mod child;
 pub(super) mod connection;
 pub(super) mod echo;
 mod latency;
@@ -20,10 +19,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Error;
+use super::child::Child;
 use super::machine::{Machine, Usage};
 use super::place::Place;
 use super::report::{Latency, Meter, Report};
-use child::Child;
 
 #[derive(Debug, Clone, clap::Args)]
 #[command(
@@ -93,30 +92,30 @@ struct Idle {
 
 /// One task per request, and the echo of the same request.
 #[derive(Debug, Clone, Serialize)]
-struct Submitted {
-    connections: u64,
-    submits_per_second: f64,
-    echoes_per_second: f64,
-    ratio: f64,
-    latency: Latency,
-    rounds: Vec<SubmitRound>,
+pub(super) struct Submitted {
+    pub(super) connections: u64,
+    pub(super) submits_per_second: f64,
+    pub(super) echoes_per_second: f64,
+    pub(super) ratio: f64,
+    pub(super) latency: Latency,
+    pub(super) rounds: Vec<SubmitRound>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
-struct SubmitRound {
-    submits_per_second: f64,
-    echoes_per_second: f64,
-    ratio: f64,
+pub(super) struct SubmitRound {
+    pub(super) submits_per_second: f64,
+    pub(super) echoes_per_second: f64,
+    pub(super) ratio: f64,
 }
 
 /// Tasks through some connections.
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Flow {
-    connections: u64,
-    batch: u64,
-    seconds: f64,
-    tasks: u64,
-    tasks_per_second: f64,
+pub(super) struct Flow {
+    pub(super) connections: u64,
+    pub(super) batch: u64,
+    pub(super) seconds: f64,
+    pub(super) tasks: u64,
+    pub(super) tasks_per_second: f64,
 }
 
 /// From the moment a task was due to be sent to the moment a worker had it.
@@ -129,7 +128,7 @@ struct AtRate {
 }
 
 impl Flow {
-    fn new(connections: u64, batch: u64, tasks: u64, length: Duration) -> Flow {
+    pub(super) fn new(connections: u64, batch: u64, tasks: u64, length: Duration) -> Flow {
         let seconds = length.as_secs_f64();
         Flow { connections, batch, seconds, tasks, tasks_per_second: tasks as f64 / seconds }
     }

@@ -127,6 +127,26 @@ fn grpc_counts_what_the_broker_counts() {
 }
 
 #[test]
+fn tcp_counts_what_the_broker_counts() {
+    let report = bench(&["tcp", "--seconds", "1", "--rounds", "1", "--connections", "1,4", "--batch", "10"]);
+    let results = &report["results"];
+    let submit = results["submit"].as_array().unwrap();
+    assert_eq!(submit.iter().map(|row| whole(&row["connections"])).collect::<Vec<_>>(), [1, 4]);
+    let pipelined = &results["submit_pipelined"];
+    for row in submit.iter().chain([pipelined]) {
+        check_latency(&row["latency"]);
+        let ratio = number(&row["submits_per_second"]) / number(&row["echoes_per_second"]);
+        assert!((ratio - number(&row["ratio"])).abs() < 1e-6, "{row}");
+    }
+    let flow = |name: &str| whole(&results[name]["tasks"]);
+    assert!(flow("drain") > 0 && flow("submit_batch") > 0, "{results}");
+    assert_eq!(whole(&results["tasks_completed"]), flow("drain") + flow("drain_batch"));
+    let singles: u64 = submit.iter().map(|row| whole(&row["latency"]["count"])).sum();
+    let pipelined = 10 * whole(&pipelined["latency"]["count"]);
+    assert_eq!(whole(&results["tasks_submitted"]), singles + pipelined + flow("submit_batch"));
+}
+
+#[test]
 fn steady_sends_what_it_was_asked_to() {
     let report = bench(&["steady", "--seconds", "1", "--rate", "200", "--connections", "4"]);
     let results = &report["results"];

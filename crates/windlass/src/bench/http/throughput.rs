@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use tokio::task::JoinSet;
 
-use super::child::Child;
 use super::connection::Connection;
 use super::work::Worker;
 use super::{Args, Flow, SubmitRound, Submitted, request};
+use crate::bench::child::Child;
 use crate::bench::report::{Latency, add, histogram, median, record};
 use crate::bench::{Error, io};
 

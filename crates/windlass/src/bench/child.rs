@@ -8,18 +8,20 @@ use std::time::Duration;
 
 use tokio::process::Command;
 
-use super::connection::Connection;
-use super::request;
-use crate::bench::machine::Usage;
-use crate::bench::{Error, io};
+use super::http::connection::Connection;
+use super::http::request;
+use super::machine::Usage;
+use super::{Error, io};
 
 /// How long a server may take to answer for the first time.
 const READY: Duration = Duration::from_secs(30);
 
 /// Ends with this handle.
 #[derive(Debug)]
-pub(in crate::bench) struct Child {
-    pub(in crate::bench) addr: SocketAddr,
+pub(super) struct Child {
+    pub(super) addr: SocketAddr,
+    /// Where a broker takes frames; otherwise the same.
+    pub(super) tcp_addr: SocketAddr,
     pid: u32,
     /// Killed when dropped.
     _process: tokio::process::Child,
@@ -32,40 +34,32 @@ impl Child {
     }
 
     /// The same with gRPC at this address.
-    pub(in crate::bench) async fn broker_with(
-        dir: &Path,
-        durability: &str,
-        grpc_addr: &str,
-    ) -> Result<Child, Error> {
-        let addr = free_addr()?;
+    pub(super) async fn broker_with(dir: &Path, durability: &str, grpc_addr: &str) -> Result<Child, Error> {
+        let (addr, tcp_addr) = (free_addr()?, free_addr()?);
         let mut command = command(dir)?;
         command
             .arg("serve")
+            .env("WINDLASS_SERVER__TCP_ADDR", tcp_addr.to_string())
             .env("WINDLASS_SERVER__HTTP_ADDR", addr.to_string())
             .env("WINDLASS_SERVER__GRPC_ADDR", grpc_addr)
             .env("WINDLASS_STORE__DATA_DIR", dir.join("data"))
             .env("WINDLASS_STORE__DURABILITY", durability)
             .env("WINDLASS_LOG", "warn");
-        let ready = request::get("/readyz");
-        Child::start("windlass serve", command, addr, dir.join("serve.err"), async || {
-            answers(addr, &ready).await
-        })
-        .await
+        let ready = async || answers(addr, &request::get("/readyz")).await;
+        let child = Child::start("windlass serve", command, addr, dir.join("serve.err"), ready).await?;
+        Ok(Child { tcp_addr, ..child })
     }
 
     pub(super) async fn echo(dir: &Path) -> Result<Child, Error> {
         let addr = free_addr()?;
         let mut command = command(dir)?;
         command.args(["bench", "echo", "--addr", &addr.to_string()]);
-        let first = request::post("/", b"{}");
-        Child::start("windlass bench echo", command, addr, dir.join("echo.err"), async || {
-            answers(addr, &first).await
-        })
-        .await
+        let ready = async || answers(addr, &request::post("/", b"{}")).await;
+        Child::start("windlass bench echo", command, addr, dir.join("echo.err"), ready).await
     }
 
     /// The echo of `bench grpc`.
-    pub(in crate::bench) async fn grpc_echo(dir: &Path) -> Result<Child, Error> {
+    pub(super) async fn grpc_echo(dir: &Path) -> Result<Child, Error> {
         let addr = free_addr()?;
         let mut command = command(dir)?;
         command.args(["bench", "grpc-echo", "--addr", &addr.to_string()]);
@@ -73,12 +67,20 @@ impl Child {
         Child::start("windlass bench grpc-echo", command, addr, dir.join("echo.err"), connects).await
     }
 
+    pub(super) async fn tcp_echo(dir: &Path) -> Result<Child, Error> {
+        let addr = free_addr()?;
+        let mut command = command(dir)?;
+        command.args(["bench", "tcp-echo", "--addr", &addr.to_string()]);
+        let ready = async || tokio::net::TcpStream::connect(addr).await.is_ok();
+        Child::start("windlass bench tcp-echo", command, addr, dir.join("tcp-echo.err"), ready).await
+    }
+
     async fn start(
         name: &'static str,
         mut command: Command,
         addr: SocketAddr,
         errors: PathBuf,
-        answers: impl AsyncFn() -> bool,
+        is_ready: impl AsyncFn() -> bool,
     ) -> Result<Child, Error> {
         let file = File::create(&errors).map_err(io("make a file for the messages of a server"))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file).kill_on_drop(true);
@@ -89,20 +91,20 @@ impl Child {
                 if matches!(process.try_wait(), Ok(Some(_))) {
                     return false;
                 }
-                if answers().await {
+                if is_ready().await {
                     return true;
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
         if tokio::time::timeout(READY, ready).await == Ok(true) {
-            return Ok(Child { addr, pid, _process: process });
+            return Ok(Child { addr, tcp_addr: addr, pid, _process: process });
         }
         let output = std::fs::read_to_string(&errors).unwrap_or_default().trim().to_owned();
         Err(Error::NotReady { name, output })
     }
 
-    pub(in crate::bench) fn usage(&self) -> Usage {
+    pub(super) fn usage(&self) -> Usage {
         Usage::of(self.pid)
     }
 }
@@ -126,7 +128,7 @@ fn command(dir: &Path) -> Result<Command, Error> {
 }
 
 /// A port that was free a moment ago: the server must be told one, so that it need not be asked for it.
-pub(in crate::bench) fn free_addr() -> Result<SocketAddr, Error> {
+pub(super) fn free_addr() -> Result<SocketAddr, Error> {
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     free.map_err(io("find a free port"))
 }

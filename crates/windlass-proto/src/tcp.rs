@@ -81,9 +81,18 @@ pub fn take(input: &mut BytesMut, head: Head) -> Bytes {
 
 /// Adds a whole frame to `out`, or nothing if the body cannot be written.
 pub fn write(out: &mut Vec<u8>, kind: Kind, body: &impl Serialize) -> serde_json::Result<()> {
+    write_with(out, kind, |out| serde_json::to_writer(out, body))
+}
+
+/// Like [`write`], for a body that has its own way to become JSON.
+pub fn write_with(
+    out: &mut Vec<u8>,
+    kind: Kind,
+    body: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>,
+) -> serde_json::Result<()> {
     let start = out.len();
     out.extend_from_slice(&[0, 0, 0, 0, kind as u8]);
-    if let Err(error) = serde_json::to_writer(&mut *out, body) {
+    if let Err(error) = body(out) {
         out.truncate(start);
         return Err(error);
     }

@@ -176,6 +176,21 @@ pub struct Claimed {
     pub tasks: Vec<TaskBody>,
 }
 
+impl Claimed {
+    /// Adds the JSON to `out`: what serde writes, in less time.
+    pub fn write(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        out.extend_from_slice(b"{\"tasks\":[");
+        for (index, task) in self.tasks.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            task.write(out)?;
+        }
+        out.extend_from_slice(b"]}");
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -48,8 +48,16 @@ fn named(message: &str) -> Option<&str> {
 
 fn deeper_than(bytes: &[u8], limit: usize) -> bool {
     // Few brackets cannot nest deeply, and counting them is much cheaper than following them.
-    let opening = bytes.iter().filter(|&&b| b == b'{' || b == b'[').count();
+    let opening: usize = bytes.chunks(COUNTED_AT_ONCE).map(opening_brackets).sum();
     opening > limit && nesting(bytes) > limit
+}
+
+/// As many as a byte can count, so that many of them are compared at once.
+const COUNTED_AT_ONCE: usize = u8::MAX as usize;
+
+/// The two brackets differ in one bit.
+fn opening_brackets(bytes: &[u8]) -> usize {
+    bytes.iter().map(|byte| u8::from(byte | 0x20 == b'{')).sum::<u8>().into()
 }
 
 /// The deepest nesting of brackets outside strings.
@@ -92,6 +100,12 @@ mod tests {
         assert_eq!(nesting(b"]]]]"), 0);
         let deep = "[".repeat(100_000);
         assert!(deeper_than(deep.as_bytes(), JSON_DEPTH_MAX));
+        for length in [0, 1, 254, 255, 256, 1000] {
+            let count =
+                |text: &str| text.as_bytes().chunks(COUNTED_AT_ONCE).map(opening_brackets).sum::<usize>();
+            assert_eq!([count(&"[".repeat(length)), count(&"{".repeat(length))], [length; 2]);
+            assert_eq!(count(&"]};[".repeat(length)), length);
+        }
         let wide = format!("[{}[]]", "[],".repeat(100_000));
         assert!(!deeper_than(wide.as_bytes(), JSON_DEPTH_MAX));
     }

@@ -15,6 +15,16 @@ pub struct TaskAnswer {
     pub task: TaskBody,
 }
 
+impl TaskAnswer {
+    /// Adds the JSON to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        out.extend_from_slice(b"{\"task\":");
+        self.task.write(out)?;
+        out.push(b'}');
+        Ok(())
+    }
+}
+
 /// Names a task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -30,7 +30,7 @@ pub(super) fn json<T: Serialize>(status: StatusCode, body: &T, room: usize) -> A
     Ok(written(status, text))
 }
 
-fn written(status: StatusCode, text: Vec<u8>) -> Response {
+pub(super) fn written(status: StatusCode, text: Vec<u8>) -> Response {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -24,7 +24,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
     responses((status = 200, description = "The tasks, each with its lease; none when the wait was over", body = Claimed)))]
 async fn claim(State(state): Shared, JsonBytes(bytes): JsonBytes) -> Answer {
     let (claimed, room) = claimed(state.broker.claim(read(&bytes)?).await?);
-    answer::json(StatusCode::OK, &claimed, room)
+    let mut text = Vec::with_capacity(room);
+    claimed.write(&mut text).map_err(Refused::unwritable)?;
+    Ok(answer::written(StatusCode::OK, text))
 }
 
 pub(crate) fn read(bytes: &[u8]) -> Result<ClaimRequest, Refused> {

@@ -3,17 +3,20 @@
 use serde::Serialize;
 use windlass_broker::{Error, Submitted};
 use windlass_proto::rest::TaskBody;
-use windlass_proto::tcp::{self, Empty, Kind, TaskAnswer};
+use windlass_proto::tcp::{self, Kind, TaskAnswer};
 
 use super::job::Done;
 use crate::api::problem::Refused;
+
+/// ACK with `{}`.
+const DONE: [u8; 7] = [0, 0, 0, 3, Kind::Ack as u8, b'{', b'}'];
 
 /// Adds the frames of a job, one for each of its requests.
 pub(super) fn write(out: &mut Vec<u8>, done: Done) {
     match done {
         Done::Submitted(outcomes) => outcomes.into_iter().for_each(|outcome| submitted(out, outcome)),
         Done::Finished(outcomes) => outcomes.into_iter().for_each(|outcome| match outcome {
-            Ok(()) => accept(out, &Empty {}),
+            Ok(()) => out.extend_from_slice(&DONE),
             Err(error) => refuse(out, error.into()),
         }),
         // Usually nothing else waits, and the frame is sent from where it was written.
@@ -30,20 +33,30 @@ pub(super) fn write(out: &mut Vec<u8>, done: Done) {
 
 fn submitted(out: &mut Vec<u8>, outcome: Result<Submitted, Error>) {
     match outcome {
-        Ok(submitted) => accept(out, &TaskAnswer { task: TaskBody::from(submitted.task) }),
+        Ok(submitted) => {
+            let answer = TaskAnswer { task: TaskBody::from(submitted.task) };
+            accept(out, |out| answer.write(out));
+        }
         Err(error) => refuse(out, error.into()),
     }
 }
 
 /// A frame of its own, about `room` long.
 pub(super) fn frame(body: &impl Serialize, room: usize) -> Result<Vec<u8>, Refused> {
+    frame_with(room, |out| serde_json::to_writer(out, body))
+}
+
+pub(super) fn frame_with(
+    room: usize,
+    body: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>,
+) -> Result<Vec<u8>, Refused> {
     let mut out = Vec::with_capacity(room + tcp::HEAD_BYTES);
-    tcp::write(&mut out, Kind::Ack, body).map_err(Refused::unwritable)?;
+    tcp::write_with(&mut out, Kind::Ack, body).map_err(Refused::unwritable)?;
     Ok(out)
 }
 
-fn accept(out: &mut Vec<u8>, body: &impl Serialize) {
-    if let Err(error) = tcp::write(out, Kind::Ack, body) {
+fn accept(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>) {
+    if let Err(error) = tcp::write_with(out, Kind::Ack, body) {
         refuse(out, Refused::unwritable(error));
     }
 }

@@ -12,7 +12,7 @@ use futures_util::Stream;
 use futures_util::stream::FuturesOrdered;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
-use windlass_core::limits::FRAME_ANSWERS_BYTES_MAX;
+use windlass_core::limits::{FRAME_ANSWERS_BYTES_MAX, FRAMES_IN_FLIGHT_MAX};
 use windlass_proto::tcp::{Head, take};
 
 use super::deadline::{Deadline, Waiting};
@@ -244,19 +244,18 @@ where
             admitted = true;
             let body = take(&mut self.input, head);
             let next = request::read(self.state, head.kind, body, &self.gone);
-            joined = Some(match joined {
-                None => (next, load),
-                Some((mut job, mut sum)) => match job.join(next) {
-                    Ok(()) => {
-                        sum.add(load);
-                        (job, sum)
-                    }
-                    Err(next) => {
-                        self.start(job, sum);
-                        (next, load)
+            // Of a pipeline most of what is left are requests like this one.
+            let alike = (1 + self.input.len() / head.frame_bytes()).min(FRAMES_IN_FLIGHT_MAX);
+            match &mut joined {
+                None => joined = Some((Job::begin(next, alike), load)),
+                Some((job, sum)) => match job.join(next) {
+                    None => sum.add(load),
+                    Some(next) => {
+                        let before = joined.replace((Job::begin(next, alike), load));
+                        before.into_iter().for_each(|(job, load)| self.start(job, load));
                     }
                 },
-            });
+            }
         }
         if let Some((job, load)) = joined {
             self.start(job, load);

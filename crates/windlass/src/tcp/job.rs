@@ -17,6 +17,15 @@ use super::answer;
 use crate::api::problem::Refused;
 use crate::api::{State, batch, claim, stats, tasks, workers};
 
+/// What one frame asks for.
+#[derive(Debug)]
+pub(super) enum Request {
+    Submit(Submit),
+    Result(Finish),
+    Single(Box<Single>),
+    Refused(Refused),
+}
+
 #[derive(Debug)]
 pub(super) enum Job {
     Submits(Vec<Submit>),
@@ -57,14 +66,29 @@ impl Job {
         }
     }
 
-    /// Takes in the job of the next request if they can be one; gives it back if not.
-    pub(super) fn join(&mut self, next: Job) -> Result<(), Job> {
+    /// Takes in the next request if they can be one job; gives it back if not.
+    pub(super) fn join(&mut self, next: Request) -> Option<Request> {
         match (self, next) {
-            (Job::Submits(submits), Job::Submits(more)) => submits.extend(more),
-            (Job::Results(results), Job::Results(more)) => results.extend(more),
-            (_, next) => return Err(next),
+            (Job::Submits(submits), Request::Submit(next)) => submits.push(next),
+            (Job::Results(results), Request::Result(next)) => results.push(next),
+            (_, next) => return Some(next),
         }
-        Ok(())
+        None
+    }
+
+    /// A job of one request that has room for this many.
+    pub(super) fn begin(request: Request, room: usize) -> Job {
+        fn first<T>(request: T, room: usize) -> Vec<T> {
+            let mut requests = Vec::with_capacity(room.max(1));
+            requests.push(request);
+            requests
+        }
+        match request {
+            Request::Submit(submit) => Job::Submits(first(submit, room)),
+            Request::Result(result) => Job::Results(first(result, room)),
+            Request::Single(single) => Job::Single(single),
+            Request::Refused(refused) => Job::Refused(refused),
+        }
     }
 }
 
@@ -102,7 +126,7 @@ async fn run_single(state: Arc<State>, single: Single) -> Result<Vec<u8>, Refuse
                 () = gone.cancelled() => Vec::new(),
             };
             let (claimed, room) = claim::claimed(tasks);
-            answer::frame(&claimed, room)
+            answer::frame_with(room, |out| claimed.write(out))
         }
         Single::Beat(worker, body) => answer::frame(&workers::beat(&state, worker, body).await?, 256),
         Single::Status(id) => task(broker.get(&id).await?),
@@ -117,7 +141,8 @@ async fn run_single(state: Arc<State>, single: Single) -> Result<Vec<u8>, Refuse
 
 fn task(task: windlass_core::Task) -> Result<Vec<u8>, Refused> {
     let room = 768 + task.body.payload.bytes().len();
-    answer::frame(&TaskAnswer { task: TaskBody::from(task) }, room)
+    let answer = TaskAnswer { task: TaskBody::from(task) };
+    answer::frame_with(room, |out| answer.write(out))
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> Refused {

@@ -7,17 +7,17 @@ use windlass_broker::{Failed, Finish, Verdict};
 use windlass_proto::rest::{BeatBody, Invalid, decode};
 use windlass_proto::tcp::{Empty, IdBody, Kind, Report, ResultBody};
 
-use super::job::{Job, Single};
+use super::job::{Request, Single};
 use crate::api::params::ListParams;
 use crate::api::problem::Refused;
 use crate::api::{State, claim, identity, outcomes, tasks};
 
 /// `gone` ends the wait of a claim when nobody is there any more to work on the tasks.
-pub(super) fn read(state: &State, kind: Option<u8>, body: Bytes, gone: &CancellationToken) -> Job {
-    known(state, kind, body, gone).unwrap_or_else(Job::Refused)
+pub(super) fn read(state: &State, kind: Option<u8>, body: Bytes, gone: &CancellationToken) -> Request {
+    known(state, kind, body, gone).unwrap_or_else(Request::Refused)
 }
 
-fn known(state: &State, kind: Option<u8>, body: Bytes, gone: &CancellationToken) -> Result<Job, Refused> {
+fn known(state: &State, kind: Option<u8>, body: Bytes, gone: &CancellationToken) -> Result<Request, Refused> {
     let Some(byte) = kind else {
         let title = "The frame has no type";
         return Err(Refused::new(StatusCode::BAD_REQUEST, "malformed", title));
@@ -27,9 +27,9 @@ fn known(state: &State, kind: Option<u8>, body: Bytes, gone: &CancellationToken)
         Some(Kind::SubmitTask) => {
             let submission = tasks::read_submit(state, &body)?;
             let retention_ms = state.broker.settings().retention_ms;
-            return Ok(Job::Submits(vec![identity::submit(submission, None, None, retention_ms)]));
+            return Ok(Request::Submit(identity::submit(submission, None, None, retention_ms)));
         }
-        Some(Kind::TaskResult) => return Ok(Job::Results(vec![result(state, &body)?])),
+        Some(Kind::TaskResult) => return Ok(Request::Result(result(state, &body)?)),
         Some(Kind::ClaimTask) => Single::Claim(claim::read(&body)?, gone.clone()),
         Some(Kind::Heartbeat) => beat(&body)?,
         Some(Kind::QueryStatus) => Single::Status(decode::<IdBody>(&body)?.id),
@@ -45,7 +45,7 @@ fn known(state: &State, kind: Option<u8>, body: Bytes, gone: &CancellationToken)
                 .detail(format!("the type is {byte}; requests have 1 to 4 and 7 to 10")));
         }
     };
-    Ok(Job::Single(Box::new(single)))
+    Ok(Request::Single(Box::new(single)))
 }
 
 /// A batch begins with a key that a single submit does not have.

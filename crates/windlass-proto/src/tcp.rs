@@ -84,7 +84,7 @@ pub fn write(out: &mut Vec<u8>, kind: Kind, body: &impl Serialize) -> serde_json
     write_with(out, kind, |out| serde_json::to_writer(out, body))
 }
 
-/// Like [`write`], for a body that has its own way to become JSON.
+/// Like [`write()`], for a body that has its own way to become JSON.
 pub fn write_with(
     out: &mut Vec<u8>,
     kind: Kind,

@@ -25,6 +25,7 @@ def arguments():
     parser.add_argument("--connections", type=int, default=1)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--cold", action="store_true", help="submit nothing before the time begins")
     parser.add_argument("--count", type=int, default=0)
     parser.add_argument("--rate", type=int, default=0)
     return parser.parse_args()
@@ -57,7 +58,7 @@ def produce(make_sender, given, connections, ready, found):
     """One process with a thread for each connection."""
     senders = [make_sender(given.port) for _ in range(connections)]
     batch = [payload()] * given.batch
-    for send in senders:
+    for send in [] if given.cold else senders:
         send([payload()])
     latencies = []
 

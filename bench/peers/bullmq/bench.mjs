@@ -7,9 +7,12 @@ import { Redis } from 'ioredis';
 
 const { values: given, positionals } = parseArgs({
   allowPositionals: true,
-  options: Object.fromEntries(
-    ['port', 'connections', 'batch', 'seconds', 'count', 'rate', 'latencies'].map((name) => [name, { type: 'string' }]),
-  ),
+  options: {
+    cold: { type: 'boolean' },
+    ...Object.fromEntries(
+      ['port', 'connections', 'batch', 'seconds', 'count', 'rate', 'latencies'].map((name) => [name, { type: 'string' }]),
+    ),
+  },
 });
 const number = (name) => Number(given[name] ?? 0);
 const now = () => performance.timeOrigin + performance.now();
@@ -54,7 +57,7 @@ function report(operations, began, cpu, latencies = []) {
 async function submit() {
   const batch = number('batch');
   const producers = await queues(number('connections'));
-  await Promise.all(producers.map((queue) => send(queue, 1)));
+  if (!given.cold) await Promise.all(producers.map((queue) => send(queue, 1)));
   const [began, cpu, latencies] = [now(), process.cpuUsage(), []];
   const until = began + number('seconds') * 1000;
   const loop = async (queue) => {

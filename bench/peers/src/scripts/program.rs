@@ -41,7 +41,14 @@ pub(super) struct Printed {
 impl Scripts<'_> {
     pub(super) async fn submit(&self, connections: usize, batch: usize, length: Duration) -> Result<Printed> {
         let (connections, batch) = (connections.to_string(), batch.to_string());
-        self.produce("submit", &[("--connections", &connections), ("--batch", &batch)], length).await
+        let options = ["--connections", &connections, "--batch", &batch];
+        self.produce("submit", &options, length).await
+    }
+
+    /// One task per request, and every task that is submitted counts: none before the time begins.
+    pub(super) async fn submit_cold(&self, connections: usize, length: Duration) -> Result<Printed> {
+        let options = ["--connections", &connections.to_string(), "--batch", "1", "--cold"];
+        self.produce("submit", &options, length).await
     }
 
     /// A backlog for one drain, as large as the library is fast.
@@ -52,18 +59,18 @@ impl Scripts<'_> {
             _ => 1_000.0,
         };
         let count = (per_second * length.as_secs_f64()).ceil().to_string();
-        self.produce("fill", &[("--count", &count)], 2 * length).await
+        self.produce("fill", &["--count", &count], 2 * length).await
     }
 
     pub(super) async fn fill_one(&self) -> Result<Printed> {
-        self.produce("fill", &[("--count", "1")], Duration::from_secs(1)).await
+        self.produce("fill", &["--count", "1"], Duration::from_secs(1)).await
     }
 
     pub(super) async fn pace(&self, rate: u64, length: Duration) -> Result<Printed> {
-        self.produce("pace", &[("--rate", &rate.to_string())], length).await
+        self.produce("pace", &["--rate", &rate.to_string()], length).await
     }
 
-    async fn produce(&self, role: &str, options: &[(&str, &str)], length: Duration) -> Result<Printed> {
+    async fn produce(&self, role: &str, options: &[&str], length: Duration) -> Result<Printed> {
         let mut command = match self.system {
             System::BullMq(_) => self.node(role),
             System::Celery(_) => self.python("celery", &["bench.py", role]),
@@ -71,9 +78,7 @@ impl Scripts<'_> {
         };
         command.args(["--port", &self.addr.port().to_string()]);
         command.args(["--seconds", &length.as_secs_f64().to_string()]);
-        for (name, value) in options {
-            command.args([name, value]);
-        }
+        command.args(options);
         let log = self.place.path().join("producer.log");
         let name = format!("the producer of {}", self.system);
         let ended = Process::start(&name, command, &log)?.wait(length + EXTRA).await;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use rand::Rng;
 use tokio::sync::Notify;
 use windlass_core::limits::LOOP_STEP_MAX;
-use windlass_core::{Record, Refusal, Task, Transition};
+use windlass_core::{Record, Refusal, State, Task, Transition};
 use windlass_store::Committed;
 
 use crate::broker::Broker;
@@ -151,10 +151,17 @@ impl Broker {
         tasks: &[Task],
         decide: impl Fn(&Task) -> change::Decision,
     ) -> Result<usize, Error> {
-        let transitions: Vec<Transition> =
-            tasks.iter().filter_map(|task| due_transition(&task.record, decide(task))).collect();
+        let due = tasks.iter().filter_map(|task| Some((task, due_transition(&task.record, decide(task))?)));
+        let (due, transitions): (Vec<&Task>, Vec<Transition>) = due.unzip();
         let committed = self.commit(transitions).await?;
-        Ok(committed.iter().filter(|outcome| matches!(outcome, Committed::Done(_))).count())
+        let done = due.into_iter().zip(&committed).filter(|(_, it)| matches!(it, Committed::Done(_)));
+        let done: Vec<&Record> = done.map(|(task, _)| &task.record).collect();
+        for record in &done {
+            if let State::Running(lease) = &record.state {
+                self.inner.workers.lost(&lease.worker, &record.id, lease.token);
+            }
+        }
+        Ok(done.len())
     }
 }
 

@@ -79,7 +79,7 @@ pub const SCHEDULE_CRON_BYTES_MAX: usize = 256;
 pub const SCHEDULE_PAYLOAD_BYTES_MAX: usize = 16 * 1024;
 /// The shortest `@every`.
 pub const SCHEDULE_EVERY_MS_MIN: u64 = 1000;
-/// Fires that a schedule remembers.
+/// Fires that a schedule remembers, and looks at to tell whether one is still live.
 pub const SCHEDULE_FIRES_KEPT_MAX: usize = 100;
 /// Slots fired by one commit; a longer catch-up takes several.
 pub const SCHEDULE_FIRES_STEP_MAX: usize = 100;
@@ -88,8 +88,6 @@ pub const SCHEDULE_LATE_MS_MAX: u64 = 60_000;
 /// How far back missed slots are caught up with unless the schedule says otherwise.
 pub const SCHEDULE_WINDOW_MS_DEFAULT: u64 = 86_400_000;
 pub const SCHEDULE_JITTER_MS_MAX: u64 = 86_400_000;
-/// The newest fires that are looked at to tell whether one is still live; more than one only after runs by hand.
-pub const SCHEDULE_OVERLAP_LOOK: usize = 8;
 /// Slots of one preview.
 pub const SCHEDULE_PREVIEW_MAX: usize = 100;
 /// Requests of one TCP connection under way at once: enough to keep the pipe full over any network, few enough that one client
@@ -107,6 +105,8 @@ pub const WORK_CREDITS_MAX: u32 = 10_000;
 pub const WORK_BATCHES_MAX: u32 = 16;
 /// Payloads in one message to a connected worker, a single larger task excepted: common clients refuse messages of 4 MiB.
 pub const WORK_MESSAGE_BYTES_MAX: usize = 512 * 1024;
+/// Words in one filter of a watch; it is kept for as long as the watch goes on.
+pub const WATCH_WORDS_MAX: usize = 1000;
 /// Tasks in one streamed submit: its answer has a line for each and must fit into the 4 MiB that common clients accept.
 pub const STREAMED_TASKS_MAX: usize = 50_000;
 /// Batches of one streamed submit on their way to the disk.

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use windlass_core::limits::SCHEDULE_OVERLAP_LOOK;
 use windlass_core::schedule::{Schedule, Tick};
 use windlass_core::{Name, Record, TaskId};
 use windlass_store::{Inserted, ScheduleChange, ScheduleWritten, WriteSchedule};
@@ -24,13 +23,14 @@ impl Broker {
             }
             return Ok(false);
         };
-        if tick.cancel {
-            self.cancel_fires(&live).await?;
-        }
-        let queued = tick.advance.progress.queued.is_some();
+        let (queued, cancel) = (tick.advance.progress.queued.is_some(), tick.cancel);
         let fired: Vec<TaskId> = tick.tasks.iter().map(|task| task.id.clone()).collect();
         // Somebody else changed the schedule meanwhile: that is for the next look.
         let Some(_) = self.fire(schedule, tick).await? else { return Ok(true) };
+        // After the fire is durable: nothing is cancelled for a fire that does not come.
+        if cancel {
+            self.cancel_fires(&live).await?;
+        }
         if queued {
             let awaited = if fired.is_empty() { live } else { fired };
             self.await_end(&schedule.id, &awaited).await?;
@@ -60,15 +60,12 @@ impl Broker {
         Ok(Some(records))
     }
 
-    /// The newest fires that are not finished.
+    /// The fires that are not finished, of those that the schedule remembers.
     async fn live_fires(&self, schedule: &Schedule) -> Result<Vec<TaskId>, Error> {
-        let mut live = Vec::new();
-        for fire in schedule.fires.iter().rev().take(SCHEDULE_OVERLAP_LOOK) {
-            if self.is_live(&fire.task).await? {
-                live.push(fire.task.clone());
-            }
-        }
-        Ok(live)
+        let fires: Vec<TaskId> = schedule.fires.iter().rev().map(|fire| fire.task.clone()).collect();
+        let seen = self.inner.store.peek_all(&fires).await?;
+        let is_live = |seen: Option<Record>| seen.is_some_and(|record| !record.state.is_terminal());
+        Ok(fires.into_iter().zip(seen).filter_map(|(task, seen)| is_live(seen).then_some(task)).collect())
     }
 
     pub(crate) async fn is_live(&self, task: &TaskId) -> Result<bool, Error> {
@@ -77,14 +74,16 @@ impl Broker {
     }
 
     async fn cancel_fires(&self, live: &[TaskId]) -> Result<(), Error> {
+        let mut failed = Ok(());
         for task in live {
             match self.cancel(task).await {
                 // It ended by itself, which is as good.
                 Ok(_) | Err(Error::Terminal(_) | Error::NotFound(_)) => {}
-                Err(error) => return Err(error),
+                // The others are cancelled all the same; this one is live still at the next slot.
+                Err(error) => failed = Err(error),
             }
         }
-        Ok(())
+        failed
     }
 
     /// Has the loop look at a schedule when one of these tasks ends, also if it just did.

@@ -69,6 +69,35 @@ async fn a_worker_that_returns_too_late_is_told_what_it_lost() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lease_that_ran_out_is_not_held_any_more() {
+    let broker = start();
+    let (session, _notices, _) = broker.connect(beat("w", 1, &[])).await.unwrap();
+    let id = broker.submit(echo()).await.unwrap().task.record.id;
+    let short = ClaimRequest { lease_ms: Some(1000), ..one("w") };
+    assert_eq!(session.claim(short).await.unwrap().len(), 1);
+    assert_eq!(session.held(), 1);
+    until(&broker, &id, |record| record.crashes == 1).await;
+    pass(10).await;
+    assert_eq!(session.held(), 0);
+    broker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_leases_of_a_task_the_newer_counts() {
+    let broker = start();
+    let (session, _notices, _) = broker.connect(beat("w", 1, &[])).await.unwrap();
+    let old = pushed(&broker, &session).await;
+    session.give_back(std::slice::from_ref(&old)).await.unwrap();
+    let new = session.claim(one("w")).await.unwrap().pop().unwrap();
+    assert_eq!(new.record.id, old.record.id);
+    for named in [[&old, &new], [&new, &old]] {
+        let (session, _notices, _) = broker.connect(beat("w", 1, &named)).await.unwrap();
+        assert_eq!(session.held(), 1);
+    }
+    broker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_process_of_the_name_does_not_inherit_the_tasks() {
     let broker = start();
     let (session, _notices, _) = broker.connect(beat("w", 1, &[])).await.unwrap();

@@ -30,8 +30,15 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn new(cancelled: mpsc::Sender<(TaskId, Token)>, held: &[(TaskId, Token)]) -> Arc<Self> {
-        let held = Mutex::new(held.iter().cloned().collect());
-        Arc::new(Self { held, cancelled, replaced: CancellationToken::new() })
+        let mut newest: HashMap<TaskId, Token> = HashMap::with_capacity(held.len());
+        for (id, token) in held {
+            // Of two leases of one task only the newer can still be good.
+            let known = newest.entry(id.clone()).or_insert(*token);
+            if token.number > known.number {
+                *known = *token;
+            }
+        }
+        Arc::new(Self { held: Mutex::new(newest), cancelled, replaced: CancellationToken::new() })
     }
 
     pub(crate) fn takes(&self, leases: impl Iterator<Item = (TaskId, Token)>) {
@@ -95,6 +102,15 @@ impl Registry {
         life.cut_at = Some(now.mono + GRACE_MS);
         state.judge_at = state.judge_at.min(now.mono + GRACE_MS);
         true
+    }
+
+    /// A lease was taken from a worker: if it is connected, it holds that no more.
+    pub(crate) fn lost(&self, name: &Name, id: &TaskId, token: Token) {
+        let state = self.state.lock();
+        let Some(worker) = state.by_name.get(name) else { return };
+        for link in worker.lives.iter().filter_map(|life| life.link.as_ref()) {
+            link.drops(std::iter::once((id, token)));
+        }
     }
 
     /// Tells a connected worker that a task it holds was cancelled. If it is too slow to hear it, the answer to its next

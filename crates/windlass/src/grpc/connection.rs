@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncReadExt, join};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -26,14 +27,18 @@ use crate::server::stall::Stall;
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 2 << 20;
 const HEAD_BYTES_MAX: u32 = 16 * 1024;
+/// What every HTTP/2 client sends first.
+const PREFACE_BYTES: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
 
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     pub(crate) connections: usize,
-    /// Calls at once on one connection.
+    /// Calls at once on one connection. An answer that the client does not take stays in memory, so this bounds those too.
     pub(crate) streams: u32,
     /// Calls that wait for their answer, over all connections.
     pub(crate) calls: usize,
+    /// How long a new client may take for its first bytes; pings begin only after them.
+    pub(crate) preface_timeout: Duration,
     /// Silence after which a peer is pinged, and how long it may take to answer.
     pub(crate) ping_after: Duration,
     pub(crate) ping_timeout: Duration,
@@ -45,7 +50,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 20_000,
-            streams: 1000,
+            streams: 200,
+            preface_timeout: Duration::from_secs(10),
             calls: 100_000,
             ping_after: Duration::from_secs(10),
             ping_timeout: Duration::from_secs(10),
@@ -101,6 +107,15 @@ struct Server {
 impl Server {
     async fn connection(self: Arc<Self>, stream: TcpStream, _place: OwnedSemaphorePermit) {
         let _ = stream.set_nodelay(true);
+        let (mut reading, writing) = stream.into_split();
+        let mut preface = [0; PREFACE_BYTES];
+        tokio::select! {
+            () = self.shutdown.cancelled() => return,
+            read = tokio::time::timeout(self.limits.preface_timeout, reading.read_exact(&mut preface)) => {
+                let Ok(Ok(_)) = read else { return };
+            }
+        }
+        let stream = join(io::Cursor::new(preface).chain(reading), writing);
         let io = TokioIo::new(Stall::new(stream, self.limits.write_timeout));
         let mut connection = std::pin::pin!(self.http.serve_connection(io, self.services.clone()));
         let ended = tokio::select! {

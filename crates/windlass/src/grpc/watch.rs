@@ -10,7 +10,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tonic::Status;
 use windlass_broker::Event;
-use windlass_core::limits::BATCH_TASKS_MAX;
+use windlass_core::limits::{NAME_BYTES_MAX, WATCH_WORDS_MAX};
 use windlass_proto::grpc::timestamp;
 use windlass_proto::grpc::v1::{TaskState, TaskUpdate, WatchTasksRequest, WatchTasksResponse};
 use windlass_proto::rest::Invalid;
@@ -80,8 +80,11 @@ impl Watch {
 impl Filter {
     fn read(request: WatchTasksRequest) -> Result<Self, Invalid> {
         let set = |field: &'static str, words: Vec<String>| {
-            if words.len() > BATCH_TASKS_MAX {
-                return Err(Invalid::out_of_range(field, format!("at most {BATCH_TASKS_MAX} at once")));
+            if words.len() > WATCH_WORDS_MAX {
+                return Err(Invalid::out_of_range(field, format!("at most {WATCH_WORDS_MAX} at once")));
+            }
+            if words.iter().any(|word| word.len() > NAME_BYTES_MAX) {
+                return Err(Invalid::out_of_range(field, format!("at most {NAME_BYTES_MAX} bytes each")));
             }
             Ok(words.into_iter().collect::<HashSet<_>>())
         };

@@ -10,6 +10,9 @@
 //!
 //! The stream ends when the worker ends its side (it leaves), when the connection breaks, when the worker opens
 //! another stream, or when the broker stops and the worker has nothing left to report.
+//!
+//! A call that is cancelled, by a proxy for example, ends the reading as a worker that leaves does; but it ends the writing
+//! too. So a worker that holds tasks leaves only if it still listens a moment later ([`CANCEL_WITHIN`]).
 
 mod claimer;
 mod credits;
@@ -44,6 +47,8 @@ pub(super) use self::outbound::Outbound;
 
 /// How long a worker may take to say hello.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
+/// How long after the end of the reading that of the writing may be noticed: both come in one frame, or in two sent at once.
+const CANCEL_WITHIN: Duration = Duration::from_millis(250);
 
 /// The answer begins at once; everything else happens in a task of its own.
 pub(super) fn begin(state: Arc<State>, inbound: Streaming<WorkRequest>) -> Outbound {
@@ -143,7 +148,7 @@ impl Stream {
                 () = self.control.closed() => return Ok(()),
                 message = inbound.message() => match message.map_err(dressed)? {
                     Some(message) => self.hear(message).await?,
-                    None => return self.leave(claiming).await,
+                    None => return self.hang_up(claiming).await,
                 },
             }
         }
@@ -203,6 +208,18 @@ impl Stream {
             }
         };
         self.control.send(told).await
+    }
+
+    /// No more messages come: the worker leaves, or its call was cut off and its leases have their grace.
+    async fn hang_up(&self, claiming: Option<Claiming>) -> Result<(), Status> {
+        if let Some(claiming) = &claiming {
+            claiming.abort();
+        }
+        if self.session.held() > 0 && tokio::time::timeout(CANCEL_WITHIN, self.control.closed()).await.is_ok()
+        {
+            return Ok(());
+        }
+        self.leave(claiming).await
     }
 
     /// The worker goes away, after what it reported is durable.

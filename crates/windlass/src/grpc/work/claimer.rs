@@ -1,6 +1,7 @@
 //! Turns credits into pushed tasks.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tonic::Status;
@@ -13,6 +14,9 @@ use windlass_proto::grpc::v1::{LeasedTask, Stopped, Tasks, WorkResponse};
 use super::credits::{Credits, Wish};
 use super::outbound::{UNREAD_MAX, too_slow};
 use crate::grpc::refusal::status;
+
+/// Milliseconds until the next claim when the broker is busy; spread, so that its workers do not come back all at once.
+const BUSY_PAUSE_MS: std::ops::RangeInclusive<u64> = 100..=1000;
 
 /// Runs until the session is over or the broker gives out no more tasks. An error ends the stream.
 pub(super) async fn run(
@@ -40,6 +44,12 @@ pub(super) async fn run(
         let claimed = match claimed {
             Ok(claimed) => claimed,
             Err(Error::Stopping) => return Ok(()),
+            Err(Error::Busy) => {
+                drop(room);
+                // sleep: the worker keeps its credits and its stream, and is pushed tasks when there is time for it.
+                tokio::time::sleep(Duration::from_millis(rand::random_range(BUSY_PAUSE_MS))).await;
+                continue;
+            }
             Err(error) => return Err(status(error)),
         };
         if session.is_over() {

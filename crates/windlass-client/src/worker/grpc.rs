@@ -2,11 +2,12 @@
 //!
 //! Free slots are credits, tasks come down in batches as soon as there are any, outcomes go up in batches and are answered
 //! when they are durable, cancels come down unasked. When the stream breaks, every call under way ends without an
-//! answer; the next call connects again and names all leases in hand, under the same incarnation, so that the broker
-//! leaves them where they are. Tasks that had arrived and that nobody had taken yet are not named and go back.
+//! answer, and the runtime is told; the next call connects again and names all leases in hand, under the same incarnation,
+//! so that the broker leaves them where they are. Tasks that had arrived and that nobody had taken yet are not named and go back.
 //!
 //! A credit does not say for which type it is, so a type with slots of its own is claimed by calls beside the stream.
 
+mod batches;
 mod session;
 mod wire;
 
@@ -51,11 +52,12 @@ pub struct GrpcPort {
     stops: Arc<Stops>,
 }
 
-/// What the broker said unasked, until the runtime hears it.
+/// What the broker said unasked, or that it can say nothing any longer, until the runtime hears it.
 #[derive(Debug, Default)]
 struct Stops {
     waiting: Lock<Vec<Stop>>,
     arrived: Notify,
+    broke: Notify,
 }
 
 impl Stops {
@@ -179,11 +181,7 @@ impl Port for GrpcPort {
             Ok(session) => session,
             Err(error) => return vec![Err(error); reports.len()],
         };
-        let mut answers = Vec::with_capacity(reports.len());
-        for batch in reports.chunks(session.batch_max()) {
-            answers.extend(session.report(batch.iter().map(outcome).collect()).await);
-        }
-        answers
+        session.report(reports.iter().map(outcome)).await
     }
 
     async fn progress(&self, held: &Held, progress: Progress) -> Result<Word, Error> {
@@ -231,5 +229,9 @@ impl Port for GrpcPort {
             }
             self.stops.arrived.notified().await;
         }
+    }
+
+    async fn broke(&self) {
+        self.stops.broke.notified().await;
     }
 }

@@ -4,7 +4,7 @@
 //! A port is asked and answers; it keeps nothing that matters. A call that gets no answer says so ([`Error::Unavailable`]),
 //! the runtime keeps what it wanted to say and asks again, and the port connects anew by itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +43,12 @@ pub trait Port: Debug + Send + Sync + 'static {
     /// Waits for what the broker says without being asked. Only a port with a standing connection hears anything; over
     /// the others the next heartbeat brings it.
     async fn told(&self) -> Vec<Stop> {
+        std::future::pending().await
+    }
+
+    /// Waits until a standing connection broke. The broker gives the worker's tasks to others unless it is back soon, so
+    /// the runtime answers with a heartbeat at once; it connects anew.
+    async fn broke(&self) {
         std::future::pending().await
     }
 }
@@ -134,14 +140,33 @@ pub struct Stop {
 }
 
 /// An answer that speaks of leases by the ids of their tasks, in terms of the leases that were named.
+///
+/// A task may be in hand twice, when it came again while its old handler ends. An answer names it as often as it lost a
+/// lease, and older leases are lost before newer ones.
 pub(super) fn stops(named: &[Held], lost: &[TaskId], cancel: &[TaskId]) -> Vec<Stop> {
     if lost.is_empty() && cancel.is_empty() {
         return Vec::new();
     }
-    let mut causes: HashMap<&TaskId, Cause> = lost.iter().map(|id| (id, Cause::LeaseLost)).collect();
-    causes.extend(cancel.iter().map(|id| (id, Cause::Cancelled)));
-    let stop = |held: &Held| Some(Stop { token: held.token, cause: *causes.get(&held.id)? });
-    named.iter().filter_map(stop).collect()
+    let mut losses: HashMap<&TaskId, usize> = HashMap::new();
+    for id in lost {
+        *losses.entry(id).or_default() += 1;
+    }
+    let cancel: HashSet<&TaskId> = cancel.iter().collect();
+    let concerned = |held: &&Held| losses.contains_key(&held.id) || cancel.contains(&held.id);
+    let mut concerned: Vec<&Held> = named.iter().filter(concerned).collect();
+    concerned.sort_unstable_by_key(|held| held.token.number);
+    let stop = |held: &Held| {
+        let cause = match losses.get_mut(&held.id).filter(|left| **left > 0) {
+            Some(left) => {
+                *left -= 1;
+                Cause::LeaseLost
+            }
+            None if cancel.contains(&held.id) => Cause::Cancelled,
+            None => return None,
+        };
+        Some(Stop { token: held.token, cause })
+    };
+    concerned.into_iter().filter_map(stop).collect()
 }
 
 /// The broker's word on one lease.
@@ -167,5 +192,28 @@ pub enum Error {
 impl Error {
     pub(super) fn unavailable(detail: impl ToString) -> Self {
         Self::Unavailable { detail: detail.to_string(), retry_after: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_task_in_hand_twice_the_older_lease_is_lost() {
+        let id = |text: &str| text.parse::<TaskId>().unwrap();
+        let held = |text, number| Held { id: id(text), token: Token { number, secret: 1 } };
+        let named = [held("a", 7), held("b", 5), held("a", 3)];
+        let check = |lost: &[TaskId], cancel: &[TaskId], expected: &[(u64, Cause)]| {
+            let said = stops(&named, lost, cancel);
+            let said: Vec<_> = said.iter().map(|stop| (stop.token.number, stop.cause)).collect();
+            assert_eq!(said, expected);
+        };
+        check(&[], &[], &[]);
+        check(&[id("a")], &[], &[(3, Cause::LeaseLost)]);
+        check(&[id("a"), id("a")], &[], &[(3, Cause::LeaseLost), (7, Cause::LeaseLost)]);
+        check(&[id("a")], &[id("a")], &[(3, Cause::LeaseLost), (7, Cause::Cancelled)]);
+        check(&[id("b")], &[], &[(5, Cause::LeaseLost)]);
+        check(&[], &[id("b")], &[(5, Cause::Cancelled)]);
     }
 }

@@ -2,6 +2,7 @@
 
 mod broker;
 mod chaos;
+mod connection;
 mod examples;
 mod process;
 mod producer;

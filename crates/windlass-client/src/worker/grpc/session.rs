@@ -21,8 +21,9 @@ use windlass_proto::grpc::v1::{
 };
 
 use super::Stops;
+use super::batches::{Part, batches};
 use super::wire::{cancelled, job, outcome_refusal, released};
-use crate::grpc::ANSWER_TIMEOUT;
+use crate::grpc::{ANSWER_TIMEOUT, MESSAGE_BYTES_MAX};
 use crate::worker::context::Job;
 use crate::worker::port::Error;
 
@@ -35,6 +36,7 @@ pub(super) struct Session {
     stopped: Notify,
     broken: CancellationToken,
     batch_max: usize,
+    message_bytes_max: usize,
     /// Batches that may still be sent before one is acknowledged.
     batches: Semaphore,
 }
@@ -79,6 +81,7 @@ impl Session {
             stopped: Notify::new(),
             broken: CancellationToken::new(),
             batch_max: (welcome.batch_max as usize).max(1),
+            message_bytes_max: message_bytes_max(welcome),
             batches: Semaphore::new((welcome.batches_max as usize).max(1)),
         });
         tokio::spawn(session.clone().read(down, names, stops));
@@ -116,8 +119,19 @@ impl Session {
         }
     }
 
-    /// One batch; the i-th answer belongs to the i-th outcome.
-    pub(super) async fn report(&self, outcomes: Vec<Outcome>) -> Vec<Result<(), Error>> {
+    /// The i-th answer belongs to the i-th outcome.
+    pub(super) async fn report(&self, outcomes: impl Iterator<Item = Outcome>) -> Vec<Result<(), Error>> {
+        let mut answers = Vec::new();
+        for part in batches(outcomes, self.batch_max, self.message_bytes_max) {
+            match part {
+                Part::Batch(batch) => answers.extend(self.report_batch(batch).await),
+                Part::TooLarge(error) => answers.push(Err(error)),
+            }
+        }
+        answers
+    }
+
+    async fn report_batch(&self, outcomes: Vec<Outcome>) -> Vec<Result<(), Error>> {
         let count = outcomes.len();
         match self.acknowledged(outcomes).await {
             Ok(ack) => {
@@ -231,6 +245,7 @@ impl Session {
         }
         self.broken.cancel();
         self.up.lock().take();
+        stops.broke.notify_one();
     }
 
     fn take(&self, message: Down, names: &HashMap<String, Name>, stops: &Stops) {
@@ -257,6 +272,14 @@ impl Session {
             Down::Stopped(_) => self.stopped.notify_one(),
             Down::Welcome(_) | Down::Pausing(_) | Down::Draining(_) => {}
         }
+    }
+}
+
+/// What both sides carry. A broker that says nothing has no limit of its own.
+fn message_bytes_max(welcome: &Welcome) -> usize {
+    match usize::try_from(welcome.message_bytes_max) {
+        Ok(0) | Err(_) => MESSAGE_BYTES_MAX,
+        Ok(said) => said.min(MESSAGE_BYTES_MAX),
     }
 }
 

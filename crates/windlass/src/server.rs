@@ -56,9 +56,27 @@ pub(crate) async fn serve(
     limits: Limits,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    let connections = TaskTracker::new();
-    let places = Arc::new(Semaphore::new(limits.connections));
+    let (places, drain_timeout) = (limits.connections, limits.drain_timeout);
     let server = Arc::new(Server { http: http(&limits), app, shutdown: shutdown.clone(), limits });
+    let connection = |stream, place| server.clone().connection(stream, place);
+    let connections = accept(listener, places, &shutdown, turn_away, connection).await;
+    drain(connections, drain_timeout).await;
+    Ok(())
+}
+
+/// Takes connections until `shutdown`, each into a task of its own while there is a place for it. Every door does this.
+pub(crate) async fn accept<F>(
+    listener: TcpListener,
+    places: usize,
+    shutdown: &CancellationToken,
+    turn_away: impl Fn(&TcpStream),
+    connection: impl Fn(TcpStream, OwnedSemaphorePermit) -> F,
+) -> TaskTracker
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let connections = TaskTracker::new();
+    let places = Arc::new(Semaphore::new(places));
     loop {
         let stream = tokio::select! {
             () = shutdown.cancelled() => break,
@@ -71,18 +89,19 @@ pub(crate) async fn serve(
             },
         };
         match places.clone().try_acquire_owned() {
-            Ok(place) => {
-                connections.spawn(server.clone().connection(stream, place));
-            }
+            Ok(place) => drop(connections.spawn(connection(stream, place))),
             Err(_) => turn_away(&stream),
         }
     }
-    drop(listener);
+    connections
+}
+
+/// Lets the connections end what they are doing, up to a deadline.
+pub(crate) async fn drain(connections: TaskTracker, timeout: Duration) {
     connections.close();
-    if tokio::time::timeout(server.limits.drain_timeout, connections.wait()).await.is_err() {
+    if tokio::time::timeout(timeout, connections.wait()).await.is_err() {
         tracing::warn!(connections = connections.len(), "requests were still in flight at the deadline");
     }
-    Ok(())
 }
 
 struct Server {
@@ -129,7 +148,7 @@ fn turn_away(stream: &TcpStream) {
 }
 
 /// A client that went away is its own affair; anything else (too many open files) passes only with time.
-pub(crate) async fn pause_after(error: &io::Error) {
+async fn pause_after(error: &io::Error) {
     let gone = matches!(
         error.kind(),
         io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused

@@ -27,15 +27,14 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use windlass_core::limits::WAIT_MS_MAX;
 
 use self::connection::Connection;
 use crate::api::State;
 use crate::api::problem::Refused;
-use crate::server::pause_after;
+use crate::server::{accept, drain};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
@@ -72,33 +71,12 @@ pub(crate) async fn serve(
     limits: Limits,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    let connections = TaskTracker::new();
-    let places = Arc::new(Semaphore::new(limits.connections));
+    let (places, drain_timeout) = (limits.connections, limits.drain_timeout);
     let server = Arc::new(Server { state, limits, stopping: Stopping::default() });
-    loop {
-        let stream = tokio::select! {
-            () = shutdown.cancelled() => break,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    pause_after(&error).await;
-                    continue;
-                }
-            },
-        };
-        match places.clone().try_acquire_owned() {
-            Ok(place) => {
-                connections.spawn(server.clone().connection(stream, place));
-            }
-            Err(_) => turn_away(&stream),
-        }
-    }
-    drop(listener);
+    let connection = |stream, place| server.clone().connection(stream, place);
+    let connections = accept(listener, places, &shutdown, turn_away, connection).await;
     server.stopping.begin();
-    connections.close();
-    if tokio::time::timeout(server.limits.drain_timeout, connections.wait()).await.is_err() {
-        tracing::warn!(connections = connections.len(), "frames were still in flight at the deadline");
-    }
+    drain(connections, drain_timeout).await;
     Ok(())
 }
 

@@ -12,15 +12,14 @@ use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncReadExt, join};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::State;
 use super::services::Services;
 use crate::api;
-use crate::server::pause_after;
 use crate::server::stall::Stall;
+use crate::server::{accept, drain};
 
 /// Bytes that a client may send ahead on one stream and on one connection: fixed, because probing for the right size costs
 /// a ping per burst, and large enough to fill a fast network at a millisecond.
@@ -70,30 +69,13 @@ pub(crate) async fn serve(
 ) -> io::Result<()> {
     let state = Arc::new(State { api, closing: shutdown.clone() });
     let services = Services::new(&state, limits.calls).map_err(io::Error::other)?;
-    let connections = TaskTracker::new();
-    let places = Arc::new(Semaphore::new(limits.connections));
+    let (places, drain_timeout) = (limits.connections, limits.drain_timeout);
     let server = Arc::new(Server { http: http(&limits), services, shutdown: shutdown.clone(), limits });
-    loop {
-        let stream = tokio::select! {
-            () = shutdown.cancelled() => break,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    pause_after(&error).await;
-                    continue;
-                }
-            },
-        };
-        // HTTP/2 has no word for "come back later" before its handshake: one connection too many is closed.
-        if let Ok(place) = places.clone().try_acquire_owned() {
-            connections.spawn(server.clone().connection(stream, place));
-        }
-    }
-    drop(listener);
-    connections.close();
-    if tokio::time::timeout(server.limits.drain_timeout, connections.wait()).await.is_err() {
-        tracing::warn!(connections = connections.len(), "calls were still under way at the deadline");
-    }
+    let connection = |stream, place| server.clone().connection(stream, place);
+    // HTTP/2 has no word for "come back later" before its handshake: one connection too many is closed.
+    let turn_away = |_: &TcpStream| {};
+    let connections = accept(listener, places, &shutdown, turn_away, connection).await;
+    drain(connections, drain_timeout).await;
     Ok(())
 }
 

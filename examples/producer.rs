@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass_client::{Client, Error, Submit};
+use windlass_client::{Client, Error, OnConflict, Submit};
 use windlass_core::Priority;
 
 #[derive(Serialize)]
@@ -44,6 +44,16 @@ async fn main() -> Result<(), Error> {
         total += resized.bytes;
     }
     println!("{} thumbnails, {total} bytes", batch.len());
+
+    let rebuild = Submit::new("index.build", &7)?
+        .unique_key("index")
+        .on_conflict(OnConflict::Replace)
+        .delay(Duration::from_secs(2));
+    client.submit(rebuild).await?;
+    let another = Submit::new("index.build", &8)?.unique_key("index").on_conflict(OnConflict::Reject);
+    if let Err(refused) = client.submit(another).await {
+        println!("{:?} is on it", refused.holder());
+    }
 
     match client.submit(Submit::new("image.resize", "no image")?.queue("images")).await {
         Ok(task) => match client.result::<Resized>(&task.id, Duration::from_secs(30)).await {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::http::request::Builder;
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -64,16 +65,39 @@ impl Http {
         self.call(Method::POST, path, Some(body)).await
     }
 
+    /// With an `Idempotency-Key`.
+    pub(crate) async fn post_under(
+        &mut self,
+        key: &str,
+        path: &str,
+        body: &Value,
+    ) -> Result<Answer, NoAnswer> {
+        self.send(self.request(Method::POST, path).header("idempotency-key", key), Some(body)).await
+    }
+
     pub(crate) async fn call(
         &mut self,
         method: Method,
         path: &str,
         body: Option<&Value>,
     ) -> Result<Answer, NoAnswer> {
+        self.send(self.request(method, path), body).await
+    }
+
+    fn request(&self, method: Method, path: &str) -> Builder {
+        Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", self.address.to_string())
+            .header("content-type", "application/json")
+    }
+
+    async fn send(&mut self, request: Builder, body: Option<&Value>) -> Result<Answer, NoAnswer> {
+        let text = body.map(Value::to_string).unwrap_or_default();
+        let request = request.body(Full::new(Bytes::from(text))).map_err(no_answer)?;
         // Taken out, and put back only after a whole answer.
         let sender = self.sender.take().filter(|sender| !sender.is_closed());
-        let whole =
-            tokio::time::timeout(self.patience, exchange(self.address, sender, method, path, body)).await;
+        let whole = tokio::time::timeout(self.patience, exchange(self.address, sender, request)).await;
         let (answer, sender) = whole.map_err(|_| NoAnswer("the wait was over".to_owned()))??;
         self.sender = Some(sender);
         Ok(answer)
@@ -83,23 +107,13 @@ impl Http {
 async fn exchange(
     address: SocketAddr,
     sender: Option<SendRequest<Full<Bytes>>>,
-    method: Method,
-    path: &str,
-    body: Option<&Value>,
+    request: Request<Full<Bytes>>,
 ) -> Result<(Answer, SendRequest<Full<Bytes>>), NoAnswer> {
     let mut sender = match sender {
         Some(sender) => sender,
         None => connect(address).await?,
     };
     sender.ready().await.map_err(no_answer)?;
-    let text = body.map(Value::to_string).unwrap_or_default();
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("host", address.to_string())
-        .header("content-type", "application/json")
-        .body(Full::new(Bytes::from(text)))
-        .map_err(no_answer)?;
     let response = sender.send_request(request).await.map_err(no_answer)?;
     let status = response.status().as_u16();
     let bytes = response.into_body().collect().await.map_err(no_answer)?.to_bytes();

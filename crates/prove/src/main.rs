@@ -8,6 +8,7 @@
 mod arguments;
 mod audit;
 mod child;
+mod cutter;
 mod g01_kill;
 mod g02_power;
 mod g03_damage;
@@ -17,6 +18,7 @@ mod g06_final;
 mod g07_stale;
 mod g08_lease;
 mod g09_crash;
+mod g10_twice;
 mod g12_ledger;
 mod g13_slots;
 mod g17_term;

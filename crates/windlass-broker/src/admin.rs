@@ -180,7 +180,8 @@ impl Broker {
             changed += match outcome {
                 Committed::Done(_) => 1,
                 Committed::Conflict => u64::from(self.change_if(list, id, decide).await?),
-                Committed::Missing => 0,
+                // A dead letter whose unique key another task has now is left where it is.
+                Committed::Missing | Committed::KeyHeld(_) => 0,
             };
         }
         Ok(changed)
@@ -197,7 +198,7 @@ impl Broker {
             match self.commit(vec![change::transition(&record, change)]).await?.pop() {
                 Some(Committed::Done(_)) => return Ok(true),
                 Some(Committed::Conflict) => {}
-                Some(Committed::Missing) | None => return Ok(false),
+                Some(Committed::Missing | Committed::KeyHeld(_)) | None => return Ok(false),
             }
         }
         Err(Error::Busy)

@@ -95,6 +95,7 @@ impl Broker {
             Some(Committed::Done(after)) => Ok(Some(*after)),
             Some(Committed::Conflict) => Ok(None),
             Some(Committed::Missing) | None => Err(Error::NotFound("task")),
+            Some(Committed::KeyHeld(holder)) => Err(Error::UniqueConflict(holder)),
         }
     }
 

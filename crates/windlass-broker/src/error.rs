@@ -1,6 +1,6 @@
 //! Why a verb did not do what was asked.
 
-use windlass_core::{Record, Refusal, StateName};
+use windlass_core::{Record, Refusal, StateName, TaskId};
 use windlass_store as store;
 
 #[derive(Debug, Clone, thiserror::Error)]
@@ -10,6 +10,9 @@ pub enum Error {
     NotFound(&'static str),
     #[error("the id is taken by a task with other content")]
     TaskExists,
+    /// Held by this task.
+    #[error("the unique key is held by task {0}")]
+    UniqueConflict(TaskId),
     #[error("the task is already {}", .0.as_str())]
     Terminal(StateName),
     #[error("not possible while the task is {}", .0.as_str())]
@@ -44,6 +47,7 @@ impl Error {
         match self {
             Error::NotFound(_) => "not_found",
             Error::TaskExists => "task_exists",
+            Error::UniqueConflict(_) => "unique_conflict",
             Error::Terminal(_) => "task_terminal",
             Error::WrongState(_) => "wrong_state",
             Error::LeaseLost => "lease_lost",

@@ -143,6 +143,9 @@ fn own_reason(record: &Record, now: u64) -> Option<Reason> {
             let why = match reason {
                 windlass_core::CancelReason::Asked => "was cancelled",
                 windlass_core::CancelReason::Expired => "expired before it could start and was cancelled",
+                windlass_core::CancelReason::Replaced => {
+                    "was cancelled because a newer submit with its unique key took its place"
+                }
             };
             ("terminal", format!("It {why} {}.", distance(*at, now)), None)
         }

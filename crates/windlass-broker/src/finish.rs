@@ -141,6 +141,7 @@ impl Broker {
                     Committed::Done(after) => Some(Ok(*after)),
                     Committed::Missing => Some(Err(Error::NotFound("task"))),
                     Committed::Conflict => None,
+                    Committed::KeyHeld(holder) => Some(Err(Error::UniqueConflict(holder))),
                 };
             }
         }

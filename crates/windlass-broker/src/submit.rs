@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use rand::Rng;
 use windlass_core::limits::BATCH_TASKS_MAX;
-use windlass_core::{Body, Name, NewTask, Payload, Priority, Task, TaskId, retry};
+use windlass_core::{Body, Name, NewTask, Payload, Priority, Task, TaskId, Unique, retry};
 use windlass_store::{Insert, Inserted};
 
 use crate::broker::Broker;
@@ -28,6 +28,7 @@ pub struct Submit {
     pub timeout_ms: u64,
     pub retention_ms: u64,
     pub metadata: Vec<(String, String)>,
+    pub unique: Option<Box<Unique>>,
     /// Digest of the content; set exactly when the client chose the id.
     pub fingerprint: Option<[u8; 16]>,
 }
@@ -43,7 +44,7 @@ pub enum Start {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submitted {
     pub task: Task,
-    /// The same submit came before, and nothing was added.
+    /// The same submit came before, or another live task has the unique key: nothing was added.
     pub existed: bool,
 }
 
@@ -86,7 +87,13 @@ impl Broker {
                 self.happened(Happened::Submitted, &record);
                 Ok(Submitted { task: Task { record, body }, existed: false })
             }
-            Inserted::Same(task) => Ok(Submitted { task: *task, existed: true }),
+            Inserted::Replaced { new, old } => {
+                self.happened(Happened::Cancelled, &old);
+                self.happened(Happened::Submitted, &new);
+                Ok(Submitted { task: Task { record: *new, body }, existed: false })
+            }
+            Inserted::Same(task) | Inserted::Live(task) => Ok(Submitted { task: *task, existed: true }),
+            Inserted::KeyHeld(holder) => Err(Error::UniqueConflict(holder)),
             Inserted::Clash => Err(Error::TaskExists),
             Inserted::QueueFull => Err(Error::QueueFull),
             Inserted::Aborted => Err(Error::Aborted),
@@ -113,6 +120,7 @@ fn resolve(submit: Submit, now: u64) -> NewTask {
         },
         expires_at: submit.expires_at,
         retention_ms: submit.retention_ms,
+        unique: submit.unique,
         body: Body {
             payload: submit.payload,
             metadata: submit.metadata,

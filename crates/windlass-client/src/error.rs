@@ -45,6 +45,14 @@ impl Error {
         }
     }
 
+    /// The task that has the unique key, if that is why the broker refused.
+    pub fn holder(&self) -> Option<TaskId> {
+        match self {
+            Error::Refused { problem, .. } => problem.task_id.as_deref().and_then(|id| id.parse().ok()),
+            _ => None,
+        }
+    }
+
     /// When the broker wants to be asked again.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -104,12 +112,16 @@ impl From<windlass_broker::Error> for Error {
         let status = match &error {
             Broker::NotFound(_) => 404,
             Broker::TaskExists | Broker::Terminal(_) | Broker::WrongState(_) => 409,
-            Broker::LeaseLost | Broker::Aborted => 409,
+            Broker::LeaseLost | Broker::Aborted | Broker::UniqueConflict(_) => 409,
             Broker::NoSpace => 507,
             Broker::Invalid { .. } | Broker::TooManyLanes => 422,
             _ => 503,
         };
-        let problem = Problem::new(status, error.code(), "The request was refused").detail(error.to_string());
+        let mut problem =
+            Problem::new(status, error.code(), "The request was refused").detail(error.to_string());
+        if let Broker::UniqueConflict(holder) = &error {
+            problem.task_id = Some(holder.to_string());
+        }
         Error::Refused { problem: Box::new(problem), retry_after: None }
     }
 }

@@ -114,13 +114,22 @@ pub(crate) fn refusal(status: Status) -> Error {
             _ => Error::Unreachable { detail },
         };
     };
-    problem(status.code(), refusal.code, refusal.detail, refusal.field, refusal.retry_after)
+    let told = problem(status.code(), refusal.code, refusal.detail, refusal.field, refusal.retry_after);
+    held_by(told, refusal.task_id)
 }
 
 /// The refusal of one item of many.
 pub(crate) fn refused(error: v1::Error) -> Error {
     let retry_after = error.retry_after_seconds.and_then(|s| Duration::try_from_secs_f64(s).ok());
-    problem(Code::Unknown, error.code, error.detail, error.field, retry_after)
+    let told = problem(Code::Unknown, error.code, error.detail, error.field, retry_after);
+    held_by(told, error.task_id)
+}
+
+fn held_by(mut error: Error, task: Option<String>) -> Error {
+    if let Error::Refused { problem, .. } = &mut error {
+        problem.task_id = task;
+    }
+    error
 }
 
 fn problem(
@@ -134,7 +143,7 @@ fn problem(
         ("malformed", _) => 400,
         ("out_of_range" | "not_supported", _) => 422,
         ("not_found", _) | (_, Code::NotFound) => 404,
-        ("task_exists" | "task_terminal" | "wrong_state" | "lease_lost" | "aborted", _) => 409,
+        ("task_exists" | "unique_conflict" | "task_terminal" | "wrong_state" | "lease_lost" | "aborted", _) => 409,
         ("too_large", _) => 413,
         ("disk_full", _) => 507,
         (_, Code::Unavailable) => 503,
@@ -166,6 +175,7 @@ fn odd(field: &str) -> Error {
 impl From<&Submit> for NewTask {
     fn from(submit: &Submit) -> Self {
         let moment = |at| timestamp(crate::client::moment_ms(at));
+        let unique = submit.unique.as_deref();
         Self {
             id: submit.id.to_string(),
             r#type: submit.kind.clone(),
@@ -180,6 +190,9 @@ impl From<&Submit> for NewTask {
             retry: submit.retry.map(Into::into),
             retention_seconds: submit.retention.map(|span| span.as_secs_f64()),
             metadata: submit.metadata.iter().cloned().collect(),
+            unique_key: unique.and_then(|unique| unique.key.clone()),
+            unique_for_seconds: unique.and_then(|unique| unique.length).map(|span| span.as_secs_f64()),
+            on_conflict: unique.and_then(|unique| unique.on_conflict).map(|rule| rule.as_str().to_owned()),
             ..NewTask::default()
         }
     }
@@ -208,6 +221,9 @@ fn task(task: v1::Task) -> Result<Task, Error> {
         retention_seconds: Seconds(task.retention_seconds),
         retry: task.retry.unwrap_or_default().into(),
         metadata: Metadata(metadata),
+        unique_key: task.unique_key,
+        unique_until: time(task.unique_until),
+        cancel_reason: task.cancel_reason,
         created_at: time(task.created_at).unwrap_or(Time::from_ms(0)),
         updated_at: time(task.updated_at).unwrap_or(Time::from_ms(0)),
         scheduled_at: time(task.scheduled_at),

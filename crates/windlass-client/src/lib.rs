@@ -12,4 +12,5 @@ pub mod worker;
 pub use client::{Client, Submit, Submitted, Task, blocking};
 pub use error::Error;
 pub use tokio_util::sync::CancellationToken;
+pub use windlass_core::OnConflict;
 pub use worker::Worker;

@@ -14,6 +14,7 @@ pub mod state;
 pub mod task;
 pub mod time;
 pub mod transition;
+pub mod unique;
 
 pub use ids::{InvalidName, Name, TaskId, Token};
 pub use priority::{Class, Priority};
@@ -21,3 +22,4 @@ pub use state::{CancelReason, Lease, State, StateName};
 pub use task::{Attempt, Body, NewTask, Outcome, Payload, Progress, Record, Task};
 pub use time::Now;
 pub use transition::{Change, Refusal, Transition};
+pub use unique::{Hold, OnConflict, Unique, UniqueKey};

@@ -2,6 +2,8 @@
 
 /// Ids, queue, type and worker names: long enough for a URN, short enough for an index key.
 pub const NAME_BYTES_MAX: usize = 128;
+/// A unique key: long enough for a URL or a few ids in one.
+pub const UNIQUE_KEY_BYTES_MAX: usize = 256;
 /// Default ceiling of one payload or result (10 MB); a setting may lower or raise it up to [`PAYLOAD_BYTES_CAP`].
 pub const PAYLOAD_BYTES_MAX: usize = 10 * 1000 * 1000;
 /// No setting goes beyond this: one task must fit well inside one batch of the log.

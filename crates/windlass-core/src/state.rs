@@ -46,6 +46,20 @@ pub enum CancelReason {
     Asked,
     /// `expires_at` passed before it started.
     Expired,
+    /// A submit with the same unique key took its place.
+    Replaced,
+}
+
+impl CancelReason {
+    pub const ALL: [CancelReason; 3] = [CancelReason::Asked, CancelReason::Expired, CancelReason::Replaced];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CancelReason::Asked => "asked",
+            CancelReason::Expired => "expired",
+            CancelReason::Replaced => "replaced",
+        }
+    }
 }
 
 /// A state without its data: for filters, counters and indexes.

@@ -6,6 +6,7 @@ use crate::ids::{Name, TaskId, Token};
 use crate::priority::Priority;
 use crate::retry;
 use crate::state::{State, StateName};
+use crate::unique::{Hold, Unique};
 
 /// Opaque to the broker; JSON text is passed on as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +48,7 @@ pub struct NewTask {
     pub scheduled_at: Option<u64>,
     pub expires_at: Option<u64>,
     pub retention_ms: u64,
+    pub unique: Option<Box<Unique>>,
     pub body: Body,
 }
 
@@ -82,6 +84,7 @@ pub struct Record {
     pub history: Vec<Attempt>,
     /// Set by the worker while it runs; kept in memory only.
     pub progress: Option<Progress>,
+    pub unique: Option<Box<Hold>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -176,6 +179,7 @@ impl Record {
             result: None,
             history: Vec::new(),
             progress: None,
+            unique: new.unique.as_ref().map(|unique| Box::new(Hold::new(unique, new.created_at))),
         }
     }
 

@@ -13,6 +13,7 @@ pub mod schedules;
 mod steps;
 pub mod timers;
 pub mod totals;
+pub mod unique;
 pub mod waits;
 
 use std::fmt;
@@ -152,6 +153,23 @@ macro_rules! conformance_suite {
                 a_nearer_slot_is_signalled
                 schedules_are_listed_in_order_of_id
                 schedules_outlive_a_reopen
+            }
+            unique {
+                a_held_key_answers_by_the_rule
+                a_taken_id_is_told_before_a_held_key
+                every_end_frees_the_key
+                a_live_task_keeps_its_key_through_every_state
+                a_running_holder_is_cancelled_and_told
+                replacing_again_and_again_moves_the_start
+                a_key_is_free_after_its_time
+                an_expired_holder_gives_way
+                a_retry_needs_its_key_back
+                a_retry_after_its_time_takes_no_key
+                equal_keys_inside_a_batch
+                an_atomic_batch_minds_the_keys
+                a_full_queue_keeps_its_holder
+                racing_submits_of_one_key_make_one_task
+                keys_outlive_a_reopen
             }
             totals {
                 queues_are_listed_by_name

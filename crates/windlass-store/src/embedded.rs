@@ -14,6 +14,7 @@ mod codec;
 mod command;
 mod dirty;
 mod engine;
+mod holders;
 mod inbox;
 mod index;
 mod leases;

@@ -11,6 +11,7 @@
 //! - No waiting claim ever stands beside a ready task that it wants: whatever makes a task ready also serves those who
 //!   wait for it, within the same lock.
 
+mod insert;
 mod leases;
 mod schedules;
 mod serving;

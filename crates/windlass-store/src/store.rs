@@ -35,7 +35,8 @@ pub use schedules::{DueSchedules, ListSchedules, ScheduleChange, ScheduleWritten
 pub trait Store: Debug + Send + Sync + 'static {
     fn capabilities(&self) -> Capabilities;
 
-    /// Adds tasks. An id that is taken adds nothing: the answer says whether the submit repeats the stored one.
+    /// Adds tasks. An id that is taken adds nothing: the answer says whether the submit repeats the stored one. Then a unique
+    /// key is looked at, and `windlass_core::unique` decides; a holder that gives way does so in the same commit.
     /// A body without a fingerprint says that its id was just made and is free: a store need not look it up.
     async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error>;
 
@@ -142,6 +143,15 @@ pub enum Inserted {
     Same(Box<Task>),
     /// The id is taken by another task.
     Clash,
+    /// Added, and the holder of its unique key gave way: the record of that one after it was cancelled.
+    Replaced {
+        new: Box<Record>,
+        old: Box<Record>,
+    },
+    /// This live task has the unique key and is the answer.
+    Live(Box<Task>),
+    /// This live task has the unique key, and nothing was added.
+    KeyHeld(TaskId),
     QueueFull,
     /// Not done because another task of an atomic batch could not be added.
     Aborted,
@@ -168,6 +178,8 @@ pub enum Committed {
     /// The task is no longer at that revision.
     Conflict,
     Missing,
+    /// The task cannot become live again, because this other one has its unique key.
+    KeyHeld(TaskId),
 }
 
 #[derive(Debug, Clone)]
@@ -295,8 +307,8 @@ impl Ledger {
                 self.crashed += 1;
                 self.dead_lettered += u64::from(*dead);
             }
-            Change::Cancelled { reason: CancelReason::Asked, .. } => self.cancelled += 1,
             Change::Cancelled { reason: CancelReason::Expired, .. } => self.expired += 1,
+            Change::Cancelled { reason: CancelReason::Asked | CancelReason::Replaced, .. } => self.cancelled += 1,
             Change::Removed { .. } => self.removed += 1,
             Change::Claimed { .. }
             | Change::Released { .. }

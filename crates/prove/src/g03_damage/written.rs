@@ -15,7 +15,8 @@ use windlass_core::choice::{Mode, Queue};
 use windlass_core::limits::{CLAIM_TASKS_MAX, PAGE_ROWS_MAX};
 use windlass_core::transition::{self, Failure};
 use windlass_core::{
-    Body, NewTask, Payload, Priority, State, StateName, Task, TaskId, Transition, limits, retry,
+    Body, NewTask, OnConflict, Payload, Priority, State, StateName, Task, TaskId, Transition, Unique,
+    UniqueKey, limits, retry,
 };
 use windlass_store::clock::ManualClock;
 use windlass_store::embedded::{EmbeddedStore, Options};
@@ -216,6 +217,11 @@ async fn act(store: &EmbeddedStore, number: usize, prefixes: &mut HashSet<u64>) 
     Ok(())
 }
 
+fn unique(number: usize) -> Box<Unique> {
+    let key = UniqueKey::new(&format!("key {number}")).expect("a valid key");
+    Box::new(Unique { key, for_ms: None, on_conflict: OnConflict::Reject })
+}
+
 fn task(number: usize) -> NewTask {
     NewTask {
         id: volume::id(&format!("task-{number}")),
@@ -226,6 +232,7 @@ fn task(number: usize) -> NewTask {
         scheduled_at: number.is_multiple_of(7).then_some(1_790_000_100_000 + number as u64),
         expires_at: None,
         retention_ms: limits::RETENTION_MS_DEFAULT,
+        unique: number.is_multiple_of(5).then(|| unique(number)),
         body: Body {
             payload: Payload::Json(Bytes::from(format!(
                 "\"{MARKER} {number} {}\"",

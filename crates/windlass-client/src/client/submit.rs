@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use windlass_core::{Name, Payload, Priority, TaskId, retry};
+use windlass_core::{Name, OnConflict, Payload, Priority, TaskId, retry};
 use windlass_proto::rest::{Base64, BatchItem, Invalid, Metadata, PriorityInput, Seconds, SubmitBody, Time};
 
 use super::{Batch, Submitted};
@@ -29,6 +29,15 @@ pub struct Submit {
     pub(crate) timeout: Option<Duration>,
     pub(crate) retention: Option<Duration>,
     pub(crate) metadata: Vec<(String, String)>,
+    pub(crate) unique: Option<Box<Unique>>,
+}
+
+/// A wish for a unique key.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Unique {
+    pub(crate) key: Option<String>,
+    pub(crate) length: Option<Duration>,
+    pub(crate) on_conflict: Option<OnConflict>,
 }
 
 impl Submit {
@@ -61,6 +70,7 @@ impl Submit {
             timeout: None,
             retention: None,
             metadata: Vec::new(),
+            unique: None,
         }
     }
 
@@ -132,6 +142,24 @@ impl Submit {
         self
     }
 
+    /// At most one live task of the broker has this key; it is free again when the task ends.
+    pub fn unique_key(mut self, key: &str) -> Self {
+        self.unique.get_or_insert_default().key = Some(key.to_owned());
+        self
+    }
+
+    /// The unique key is free again after this long, even if the task still lives.
+    pub fn unique_for(mut self, length: Duration) -> Self {
+        self.unique.get_or_insert_default().length = Some(length);
+        self
+    }
+
+    /// What becomes of this submit when another live task has the unique key; by default that task is the answer.
+    pub fn on_conflict(mut self, rule: OnConflict) -> Self {
+        self.unique.get_or_insert_default().on_conflict = Some(rule);
+        self
+    }
+
     /// As the REST interface wants it.
     pub(crate) fn body(&self) -> Result<SubmitBody<'_>, Error> {
         let mut body = SubmitBody::new(name("type", &self.kind)?);
@@ -155,6 +183,11 @@ impl Submit {
         body.timeout_seconds = self.timeout.map(seconds);
         body.retention_seconds = self.retention.map(seconds);
         body.metadata = Metadata(self.metadata.clone());
+        if let Some(unique) = &self.unique {
+            body.unique_key = unique.key.clone();
+            body.unique_for_seconds = unique.length.map(seconds);
+            body.on_conflict = unique.on_conflict.map(|rule| rule.as_str().to_owned());
+        }
         Ok(body)
     }
 }

@@ -57,6 +57,7 @@ impl Schedule {
             scheduled_at: Some(starts_at),
             expires_at: None,
             retention_ms: template.retention_ms,
+            unique: None,
             body: Body {
                 payload: fill(&template.body.payload, fire.slot),
                 // With a fingerprint the store looks the id up, and finds what was fired before.

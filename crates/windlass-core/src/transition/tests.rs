@@ -120,6 +120,7 @@ fn new_task() -> NewTask {
         scheduled_at: None,
         expires_at: None,
         retention_ms: 3_600_000,
+        unique: None,
         body: Body {
             payload: result(),
             metadata: Vec::new(),

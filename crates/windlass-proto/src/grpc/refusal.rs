@@ -21,6 +21,8 @@ pub struct Refusal {
     pub detail: String,
     pub field: Option<String>,
     pub retry_after: Option<Duration>,
+    /// The task that stands in the way.
+    pub task_id: Option<String>,
 }
 
 impl Refusal {
@@ -33,6 +35,7 @@ impl Refusal {
             detail: status.message().to_owned(),
             field: info.metadata.get("field").cloned(),
             retry_after: details.retry_info().and_then(|retry| retry.retry_delay),
+            task_id: info.metadata.get("task_id").cloned(),
         })
     }
 }
@@ -42,6 +45,9 @@ impl From<Problem> for Status {
         let code = code(problem.status, &problem.code);
         let mut metadata = HashMap::from([("http_status".to_owned(), problem.status.to_string())]);
         let mut details = ErrorDetails::new();
+        if let Some(task) = &problem.task_id {
+            metadata.insert("task_id".to_owned(), task.clone());
+        }
         if let Some(error) = problem.errors.first() {
             metadata.insert("field".to_owned(), error.field.clone());
             details.add_bad_request_violation(&error.field, &error.message);
@@ -68,6 +74,7 @@ impl From<Problem> for Error {
             detail: problem.detail.unwrap_or(problem.title),
             field: problem.errors.pop().map(|error| error.field),
             retry_after_seconds: later.then_some(RETRY_AFTER.as_secs_f64()),
+            task_id: problem.task_id,
         }
     }
 }
@@ -76,7 +83,7 @@ impl From<Problem> for Error {
 fn code(http_status: u16, code: &str) -> Code {
     match (http_status, code) {
         (_, "no_such_route") => Code::Unimplemented,
-        (_, "task_exists") => Code::AlreadyExists,
+        (_, "task_exists" | "unique_conflict") => Code::AlreadyExists,
         (_, "aborted") => Code::Aborted,
         (400 | 422, _) => Code::InvalidArgument,
         (401, _) => Code::Unauthenticated,

@@ -55,15 +55,17 @@ impl NewTask {
                 .map(|span| Seconds(span).check("retention_seconds", 0..=RETENTION_MS_MAX))
                 .transpose()?,
             metadata: submission::checked_metadata(Metadata(metadata))?,
+            unique: submission::unique(
+                self.unique_key.as_deref(),
+                self.unique_for_seconds.map(Seconds),
+                self.on_conflict.as_deref(),
+            )?,
         })
     }
 
     fn refuse_unsupported(&self) -> Result<(), Invalid> {
         let fields = [
             ("dependencies", !self.dependencies.is_empty()),
-            ("unique_key", self.unique_key.is_some()),
-            ("unique_for_seconds", self.unique_for_seconds.is_some()),
-            ("on_conflict", self.on_conflict.is_some()),
             ("key", self.key.is_some()),
         ];
         match fields.into_iter().find(|(_, given)| *given) {
@@ -143,12 +145,15 @@ mod tests {
             expires_at: Some(super::super::timestamp(NOW)),
             retry: Some(RetryPolicy { policy: Some("fixed".into()), ..RetryPolicy::default() }),
             retention_seconds: Some(60.0),
+            unique_key: Some("u".into()),
+            unique_for_seconds: Some(9.0),
+            on_conflict: Some("replace".into()),
             metadata: [("b".to_owned(), "2".to_owned()), ("a".to_owned(), "1".to_owned())].into(),
             ..task()
         };
         let rest = r#"{"type":"a","id":"x","queue":"q","payload":{"n": 1},"priority":7,"max_retries":0,"max_crashes":2,
             "timeout_seconds":1.5,"delay_seconds":2,"expires_at":"2027-01-15T08:00:00Z","retry":{"policy":"fixed"},
-            "retention_seconds":60,"metadata":{"a":"1","b":"2"}}"#;
+            "retention_seconds":60,"unique_key":"u","unique_for_seconds":9,"on_conflict":"replace","metadata":{"a":"1","b":"2"}}"#;
         assert_eq!(full.check(NOW, 100), Ok(by_rest(rest)));
     }
 

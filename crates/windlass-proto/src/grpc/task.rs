@@ -45,6 +45,10 @@ impl From<Known> for Task {
             State::Retrying { at } => Some(timestamp(at)),
             _ => None,
         };
+        let cancel_reason = match record.state {
+            State::Cancelled { reason, .. } => Some(reason.as_str().to_owned()),
+            _ => None,
+        };
         let lease = lease(&record);
         Self {
             id: record.id.as_str().to_owned(),
@@ -71,6 +75,9 @@ impl From<Known> for Task {
             error: record.error.map(String::from),
             result: record.result.map(Into::into),
             revision: record.revision,
+            unique_until: record.unique.as_ref().and_then(|hold| hold.until).map(timestamp),
+            unique_key: record.unique.map(|hold| hold.key.to_string()),
+            cancel_reason,
             payload: Some(body.payload.into()),
             retry: Some(body.retry.into()),
             metadata: body.metadata.into_iter().collect(),

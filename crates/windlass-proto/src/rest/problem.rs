@@ -18,6 +18,9 @@ pub struct Problem {
     pub detail: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
+    /// The task that stands in the way, with `unique_conflict`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
 }
@@ -40,6 +43,7 @@ impl Problem {
             code: code.to_owned(),
             detail: None,
             request_id: None,
+            task_id: None,
             errors: Vec::new(),
         }
     }

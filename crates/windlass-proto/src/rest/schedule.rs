@@ -150,6 +150,7 @@ fn template(task: SubmitBody<'_>, source: &Bytes, given: &ScheduleCheck) -> Resu
         timeout_ms,
         retention_ms,
         metadata,
+        unique,
     } = submission;
     let refused = |field| Err(Invalid::new(Fault::NotSupported, field, "comes from the schedule"));
     if id.is_some() {
@@ -162,6 +163,10 @@ fn template(task: SubmitBody<'_>, source: &Bytes, given: &ScheduleCheck) -> Resu
     }
     if expires_at.is_some() {
         return refused("expires_at");
+    }
+    if unique.is_some() {
+        let message = "is not possible for the tasks of a schedule: its `overlap` says what happens when one still lives";
+        return Err(Invalid::new(Fault::NotSupported, "unique_key", message));
     }
     let retention_ms = retention_ms.unwrap_or(given.retention_ms);
     let body = Body { payload, metadata, timeout_ms, max_retries, max_crashes, retry, fingerprint: None };

@@ -3,7 +3,7 @@
 use windlass_core::limits::{
     BATCH_TASKS_MAX, HORIZON_MS, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, RETRIES_MAX,
 };
-use windlass_core::{Name, Payload, Priority, TaskId, retry};
+use windlass_core::{Name, OnConflict, Payload, Priority, TaskId, Unique, UniqueKey, retry};
 
 use super::invalid::{Fault, Invalid};
 use super::task::Metadata;
@@ -26,6 +26,7 @@ pub struct Submission {
     /// `None` for the broker's own default.
     pub retention_ms: Option<u64>,
     pub metadata: Vec<(String, String)>,
+    pub unique: Option<Box<Unique>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +86,29 @@ pub(crate) fn checked_metadata(metadata: Metadata) -> Result<Vec<(String, String
         return Err(Invalid::out_of_range("metadata", message));
     }
     Ok(entries)
+}
+
+pub(crate) fn unique(
+    key: Option<&str>,
+    length: Option<Seconds>,
+    on_conflict: Option<&str>,
+) -> Result<Option<Box<Unique>>, Invalid> {
+    let Some(key) = key else {
+        return match (length, on_conflict) {
+            (Some(_), _) => Err(Invalid::malformed("unique_for_seconds", "needs a unique_key")),
+            (None, Some(_)) => Err(Invalid::malformed("on_conflict", "needs a unique_key")),
+            (None, None) => Ok(None),
+        };
+    };
+    let rule = |word| {
+        OnConflict::parse(word)
+            .ok_or_else(|| Invalid::out_of_range("on_conflict", "must be return, reject or replace"))
+    };
+    Ok(Some(Box::new(Unique {
+        key: UniqueKey::new(key).map_err(|error| Invalid::out_of_range("unique_key", error.to_string()))?,
+        for_ms: length.map(|length| length.check("unique_for_seconds", 1..=HORIZON_MS)).transpose()?,
+        on_conflict: on_conflict.map_or(Ok(OnConflict::default()), rule)?,
+    })))
 }
 
 pub(crate) fn batch_size(tasks: usize) -> Result<(), Invalid> {

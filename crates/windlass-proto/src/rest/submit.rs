@@ -16,7 +16,9 @@ use super::invalid::{Fault, Invalid};
 use super::json::{Base64, Content};
 use super::problem::Problem;
 use super::retry::RetryBody;
-use super::submission::{Submission, batch_size, checked_metadata, count, default_queue, span, start};
+use super::submission::{
+    Submission, batch_size, checked_metadata, count, default_queue, span, start, unique,
+};
 use super::task::Metadata;
 use super::text;
 use super::time::{Seconds, Time};
@@ -71,15 +73,15 @@ pub struct SubmitBody<'a> {
     #[serde(default, borrow, skip_serializing)]
     #[cfg_attr(feature = "openapi", schema(ignore))]
     dependencies: Option<&'a RawValue>,
-    #[serde(default, borrow, skip_serializing)]
-    #[cfg_attr(feature = "openapi", schema(ignore))]
-    unique_key: Option<&'a RawValue>,
-    #[serde(default, borrow, skip_serializing)]
-    #[cfg_attr(feature = "openapi", schema(ignore))]
-    unique_for_seconds: Option<&'a RawValue>,
-    #[serde(default, borrow, skip_serializing)]
-    #[cfg_attr(feature = "openapi", schema(ignore))]
-    on_conflict: Option<&'a RawValue>,
+    /// At most one live task has this key, of 1 to 256 bytes; freed when the task ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unique_key: Option<String>,
+    /// The key is free again after this long, even if the task still lives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unique_for_seconds: Option<Seconds>,
+    /// When another live task has the key: `return` it (default), `reject` this submit, or `replace` the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_conflict: Option<String>,
     #[serde(default, borrow, skip_serializing)]
     #[cfg_attr(feature = "openapi", schema(ignore))]
     key: Option<&'a RawValue>,
@@ -143,15 +145,17 @@ impl<'a> SubmitBody<'a> {
                 .map(|span| span.check("retention_seconds", 0..=RETENTION_MS_MAX))
                 .transpose()?,
             metadata: checked_metadata(self.metadata)?,
+            unique: unique(
+                self.unique_key.as_deref(),
+                self.unique_for_seconds,
+                self.on_conflict.as_deref(),
+            )?,
         })
     }
 
     fn refuse_unsupported(&self) -> Result<(), Invalid> {
         let fields = [
             ("dependencies", self.dependencies),
-            ("unique_key", self.unique_key),
-            ("unique_for_seconds", self.unique_for_seconds),
-            ("on_conflict", self.on_conflict),
             ("key", self.key),
         ];
         match fields.into_iter().find(|(_, value)| value.is_some()) {
@@ -340,7 +344,12 @@ mod tests {
             (r#"{"type":"a","retry":{"pace":1}}"#, 400, "retry.pace"),
             (r#"{"type":"a","metadata":{"a":1}}"#, 400, "metadata.a"),
             (r#"{"type":"a","dependencies":["x"]}"#, 422, "dependencies"),
-            (r#"{"type":"a","unique_key":"x"}"#, 422, "unique_key"),
+            (r#"{"type":"a","unique_key":""}"#, 422, "unique_key"),
+            (r#"{"type":"a","unique_key":7}"#, 400, "unique_key"),
+            (r#"{"type":"a","unique_key":"x","unique_for_seconds":0}"#, 422, "unique_for_seconds"),
+            (r#"{"type":"a","unique_key":"x","on_conflict":"wait"}"#, 422, "on_conflict"),
+            (r#"{"type":"a","unique_for_seconds":1}"#, 400, "unique_for_seconds"),
+            (r#"{"type":"a","on_conflict":"reject"}"#, 400, "on_conflict"),
             (r#"{"type":"a","key":"x"}"#, 422, "key"),
         ];
         for (text, status, field) in table {

@@ -45,6 +45,14 @@ pub struct TaskBody {
     pub retry: RetryBody,
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unique_key: Option<String>,
+    /// When the key is free even if the task still lives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unique_until: Option<Time>,
+    /// `asked`, `expired` or `replaced`, of a cancelled task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel_reason: Option<String>,
     pub created_at: Time,
     pub updated_at: Time,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,9 +118,17 @@ impl From<Task> for TaskBody {
             State::Retrying { at } => Some(Time::from_ms(at)),
             _ => None,
         };
+        let cancel_reason = match record.state {
+            State::Cancelled { reason, .. } => Some(reason.as_str().to_owned()),
+            _ => None,
+        };
         let (worker_id, lease_expires_at) = match record.state {
             State::Running(lease) => (Some(lease.worker), Some(Time::from_ms(lease.expires_at))),
             _ => (None, None),
+        };
+        let (unique_key, unique_until) = match record.unique {
+            Some(hold) => (Some(hold.key.to_string()), hold.until.map(Time::from_ms)),
+            None => (None, None),
         };
         let (payload, payload_base64) = split(Some(body.payload));
         let (result, result_base64) = split(record.result);
@@ -132,6 +148,9 @@ impl From<Task> for TaskBody {
             retention_seconds: Seconds::from_ms(record.retention_ms),
             retry: body.retry.into(),
             metadata: Metadata(body.metadata),
+            unique_key,
+            unique_until,
+            cancel_reason,
             created_at: Time::from_ms(record.created_at),
             updated_at: Time::from_ms(record.updated_at),
             scheduled_at: record.scheduled_at.map(Time::from_ms),

@@ -8,10 +8,13 @@ use super::Harness;
 use super::steps::{claim, id, name};
 use crate::store::{Insert, Inserted};
 
-fn kinds(answers: &[Inserted]) -> Vec<&'static str> {
+pub(super) fn kinds(answers: &[Inserted]) -> Vec<&'static str> {
     let kind = |answer: &Inserted| match answer {
         Inserted::New(_) => "new",
+        Inserted::Replaced { .. } => "replaced",
         Inserted::Same(_) => "same",
+        Inserted::Live(_) => "live",
+        Inserted::KeyHeld(_) => "held",
         Inserted::Clash => "clash",
         Inserted::QueueFull => "full",
         Inserted::Aborted => "aborted",

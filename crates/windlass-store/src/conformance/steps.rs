@@ -83,6 +83,7 @@ impl Harness {
             scheduled_at: None,
             expires_at: None,
             retention_ms: 60_000,
+            unique: None,
             body: Body {
                 payload: Payload::Json(Bytes::from(format!("{text:?}"))),
                 metadata: vec![("of".into(), text.into())],

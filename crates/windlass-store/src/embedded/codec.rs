@@ -5,15 +5,17 @@
 //! an error, because it means damage or a newer writer.
 
 mod submitted;
+mod transition;
 
 use bytes::Bytes;
 use prost::Message;
 use windlass_core::{
-    Attempt, CancelReason, Change, Lease, Name, Outcome, Payload, Priority, Record, State, TaskId, Token,
-    Transition,
+    Attempt, CancelReason, Hold, Lease, Name, Outcome, Payload, Priority, Record, State, TaskId, Token,
+    UniqueKey,
 };
 
 pub(super) use submitted::{NewTaskMessage, Writer, decode_body, encode_body};
+pub(super) use transition::TransitionMessage;
 
 /// Bytes that cannot be what was written.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +78,16 @@ struct RecordMessage {
     result: Option<PayloadMessage>,
     #[prost(message, repeated, tag = "18")]
     history: Vec<AttemptMessage>,
+    #[prost(message, optional, tag = "21")]
+    unique: Option<HoldMessage>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct HoldMessage {
+    #[prost(string, tag = "1")]
+    key: String,
+    #[prost(uint64, optional, tag = "2")]
+    until: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -91,8 +103,9 @@ struct StateMessage {
     worker: String,
     #[prost(uint64, tag = "5")]
     lease_ms: u64,
-    #[prost(bool, tag = "6")]
-    expired: bool,
+    /// The place in [`CancelReason::ALL`].
+    #[prost(uint32, tag = "6")]
+    reason: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -156,6 +169,7 @@ pub(super) fn encode_record(record: &Record, lane: u32) -> Vec<u8> {
         error: record.error.as_deref().map(str::to_owned),
         result: record.result.as_ref().map(Into::into),
         history: record.history.iter().map(attempt).collect(),
+        unique: record.unique.as_deref().map(Into::into),
     };
     message.encode_to_vec()
 }
@@ -201,6 +215,7 @@ pub(super) fn decode_record(
         result: message.result.map(Into::into),
         history: message.history.into_iter().map(attempt).collect::<Result<_>>()?,
         progress: None,
+        unique: message.unique.map(hold).transpose()?.map(Box::new),
     })
 }
 
@@ -216,7 +231,7 @@ fn state_message(state: &State) -> StateMessage {
         }
         State::Cancelled { at, reason } => {
             message.at = *at;
-            message.expired = *reason == CancelReason::Expired;
+            message.reason = *reason as u32;
         }
         State::Running(lease) => {
             message.at = lease.started_at;
@@ -244,96 +259,24 @@ fn state(message: StateMessage) -> Result<State> {
         5 => State::Retrying { at },
         6 => State::Completed { at },
         7 => State::DeadLetter { at },
-        8 => State::Cancelled {
-            at,
-            reason: if message.expired { CancelReason::Expired } else { CancelReason::Asked },
-        },
+        8 => State::Cancelled { at, reason: reason(message.reason)? },
         _ => return Err(wrong("unknown state")),
     })
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct TransitionMessage {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(uint64, tag = "2")]
-    seq: u64,
-    #[prost(uint64, tag = "3")]
-    revision: u64,
-    /// Which change, see [`TransitionMessage::new`].
-    #[prost(uint32, tag = "4")]
-    change: u32,
-    #[prost(uint64, tag = "5")]
-    at: u64,
-    #[prost(uint64, optional, tag = "6")]
-    next_at: Option<u64>,
-    #[prost(string, tag = "7")]
-    error: String,
-    #[prost(bool, tag = "8")]
-    flag: bool,
-    #[prost(message, optional, tag = "9")]
-    result: Option<PayloadMessage>,
+fn reason(number: u32) -> Result<CancelReason> {
+    let known = CancelReason::ALL.into_iter().find(|reason| *reason as u32 == number);
+    known.ok_or_else(|| wrong("unknown reason of a cancel"))
 }
 
-impl TransitionMessage {
-    /// `None` for a claim: those are written as the command that made them.
-    pub(super) fn new(transition: &Transition) -> Option<Self> {
-        let mut message = Self {
-            id: transition.id.as_str().to_owned(),
-            seq: transition.seq,
-            revision: transition.revision,
-            at: transition.change.at(),
-            ..Default::default()
-        };
-        message.change = match &transition.change {
-            Change::Claimed { .. } => return None,
-            Change::Completed { result, .. } => {
-                message.result = result.as_ref().map(Into::into);
-                1
-            }
-            Change::Failed { error, retry_at, .. } => {
-                message.error = error.to_string();
-                message.next_at = *retry_at;
-                2
-            }
-            Change::LeaseLost { error, dead, .. } => {
-                message.error = error.to_string();
-                message.flag = *dead;
-                3
-            }
-            Change::Released { until, .. } => {
-                message.next_at = *until;
-                4
-            }
-            Change::Cancelled { reason, .. } => {
-                message.flag = *reason == CancelReason::Expired;
-                5
-            }
-            Change::Promoted { .. } => 6,
-            Change::Requeued { .. } => 7,
-            Change::Removed { .. } => 8,
-        };
-        Some(message)
+impl From<&Hold> for HoldMessage {
+    fn from(hold: &Hold) -> Self {
+        Self { key: hold.key.as_str().to_owned(), until: hold.until }
     }
+}
 
-    pub(super) fn into_transition(self) -> Result<Transition> {
-        let at = self.at;
-        let change = match self.change {
-            1 => Change::Completed { at, result: self.result.map(Into::into) },
-            2 => Change::Failed { at, error: self.error.into_boxed_str(), retry_at: self.next_at },
-            3 => Change::LeaseLost { at, error: self.error.into_boxed_str(), dead: self.flag },
-            4 => Change::Released { at, until: self.next_at },
-            5 => {
-                let reason = if self.flag { CancelReason::Expired } else { CancelReason::Asked };
-                Change::Cancelled { at, reason }
-            }
-            6 => Change::Promoted { at },
-            7 => Change::Requeued { at },
-            8 => Change::Removed { at },
-            _ => return Err(wrong("unknown change")),
-        };
-        Ok(Transition { id: id(&self.id)?, seq: self.seq, revision: self.revision, change })
-    }
+fn hold(message: HoldMessage) -> Result<Hold> {
+    Ok(Hold { key: key(&message.key)?, until: message.until })
 }
 
 impl From<Token> for TokenMessage {
@@ -366,6 +309,10 @@ pub(super) fn name(text: &str) -> Result<Name> {
 
 pub(super) fn id(text: &str) -> Result<TaskId> {
     TaskId::new(text).map_err(|error| Undecodable(format!("an id that {error}")))
+}
+
+pub(super) fn key(text: &str) -> Result<UniqueKey> {
+    UniqueKey::new(text).map_err(|error| Undecodable(format!("a unique key that {error}")))
 }
 
 fn priority(number: u32) -> Result<Priority> {

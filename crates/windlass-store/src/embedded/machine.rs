@@ -8,17 +8,20 @@
 mod claim;
 mod insert;
 mod read;
+mod rehearse;
 mod reindex;
 mod schedules;
+mod unique;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::{Body, Change, Name, Record, State, StateName, Task, Transition};
+use windlass_core::{Body, CancelReason, Change, Name, Record, State, StateName, Task, Transition};
 
 use super::codec;
 use super::command::Command;
 use super::dirty::{Dirty, Frozen, Keys, PRUNE_LANE, READY_LANES, Slot, WAKE_LANE, weight};
+use super::holders::{self, Holders};
 use super::index::Index;
 use super::leases::Leases;
 use super::names::{Changed, Names};
@@ -38,6 +41,7 @@ pub(super) struct Machine {
     leases: Leases,
     ledger: Ledger,
     schedules: Book,
+    holders: Holders,
     next_number: u64,
     next_claim: u64,
     /// The last command that was applied.
@@ -79,6 +83,7 @@ pub(super) struct Frame {
     pub(super) slots: Frozen,
     pub(super) names: Changed,
     pub(super) schedules: schedules_table::Changed,
+    pub(super) keys: holders::Changed,
     pub(super) meta: MetaMessage,
 }
 
@@ -105,6 +110,7 @@ impl Machine {
             leases: Leases::default(),
             ledger: saved.state.ledger(),
             schedules: saved.schedules,
+            holders: Holders::default(),
             next_number: saved.state.next_number,
             next_claim: saved.state.next_claim,
             applied: saved.state.applied,
@@ -200,6 +206,11 @@ impl Machine {
         if revision != transition.revision || matches!(transition.change, Change::Claimed { .. }) {
             return Ok(Committed::Conflict);
         }
+        if let Change::Requeued { at } = transition.change
+            && let Some(holder) = self.in_the_way(transition.seq, at)?
+        {
+            return Ok(Committed::KeyHeld(holder));
+        }
         let mut record = self.change(transition.seq, &transition.change)?;
         self.leases.complete(&mut record);
         Ok(Committed::Done(Box::new(record)))
@@ -218,6 +229,7 @@ impl Machine {
             self.next_number += 1;
         }
         self.write_down(change, from, &record);
+        self.settle_key(&record, change)?;
         let (after, to) = match change {
             Change::Removed { .. } => {
                 self.dirty.remove(seq);
@@ -249,8 +261,8 @@ impl Machine {
             Change::Completed { .. } => ledger.completed += 1,
             Change::Failed { .. } => ledger.failed += 1,
             Change::LeaseLost { .. } => ledger.crashed += 1,
-            Change::Cancelled { reason: windlass_core::CancelReason::Asked, .. } => ledger.cancelled += 1,
-            Change::Cancelled { reason: windlass_core::CancelReason::Expired, .. } => ledger.expired += 1,
+            Change::Cancelled { reason: CancelReason::Expired, .. } => ledger.expired += 1,
+            Change::Cancelled { .. } => ledger.cancelled += 1,
             Change::Removed { .. } => ledger.removed += 1,
             Change::Claimed { .. }
             | Change::Released { .. }
@@ -351,6 +363,7 @@ impl Machine {
             slots: self.dirty.freeze(),
             names: self.names.freeze(),
             schedules: self.schedules.freeze(),
+            keys: self.holders.freeze(),
             meta: MetaMessage::new(self.applied, self.next_number, self.next_claim, &self.ledger),
         }
     }
@@ -358,7 +371,7 @@ impl Machine {
     /// The checkpoint is done. Returns what is left to drop, for a thread with time for it.
     pub(super) fn thaw(&mut self, snapshot: Snapshot) -> impl Sized + use<> {
         let old = std::mem::replace(&mut self.snapshot, Arc::new(snapshot));
-        (old, self.dirty.thaw(), self.index.thaw())
+        (old, self.dirty.thaw(), self.index.thaw(), self.holders.thaw())
     }
 }
 

@@ -27,8 +27,9 @@ use crate::log::{self, Log, Reclaimer, SyncMode};
 use crate::store::{Durability, Error, Signals};
 use crate::waiting::Waiting;
 
-/// The version of everything in the directory. 2: neighbouring tasks share a row of the index.
-const FORMAT: u32 = 2;
+/// The version of everything in the directory. 2: neighbouring tasks share a row of the index. 3: unique keys, and a number
+/// for why a task was cancelled.
+const FORMAT: u32 = 3;
 const FORMAT_WORD: &str = "windlass-data";
 
 /// The saver's niceness: below the hot path, above what is idle.

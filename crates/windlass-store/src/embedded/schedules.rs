@@ -156,6 +156,7 @@ fn schedule_message(schedule: &Schedule) -> ScheduleMessage {
         scheduled_at: None,
         expires_at: None,
         retention_ms: template.retention_ms,
+        unique: None,
         body: template.body.clone(),
     };
     let body = codec::encode_body(&task.body);

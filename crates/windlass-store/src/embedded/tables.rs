@@ -22,6 +22,7 @@ use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, TableDefi
 use self::block::{BLOCK_TASKS, entries};
 pub(super) use self::saved::{LaneMessage, MetaMessage, QueueMessage, Saved};
 use self::set::{SPAN, Set};
+use super::holders::{self, KeyTable};
 use super::schedules::{self, Book};
 use crate::store::Error;
 
@@ -77,6 +78,7 @@ pub(super) fn open(path: &Path, cache_bytes: usize, verify_bytes: u64) -> Result
     }
     write.open_table(META).map_err(failed("make a table"))?;
     schedules::write(&write, &Vec::new())?;
+    holders::write(&write, &Default::default())?;
     write.commit().map_err(failed("make the tables"))?;
     Ok(database)
 }
@@ -120,6 +122,7 @@ pub(super) struct Snapshot {
     order: ReadOnlyTable<OrderKey, &'static [u8]>,
     moved: ReadOnlyTable<OrderKey, u64>,
     listing: ReadOnlyTable<ListingKey, &'static [u8]>,
+    keys: KeyTable,
     read: ReadTransaction,
     latest: Mutex<Option<(u64, Bytes)>>,
 }
@@ -151,6 +154,7 @@ impl Snapshot {
             order: read.open_table(ORDER).map_err(failed("open a table"))?,
             moved: read.open_table(MOVED).map_err(failed("open a table"))?,
             listing: read.open_table(LISTING).map_err(failed("open a table"))?,
+            keys: KeyTable::open(&read)?,
             read,
             latest: Mutex::new(None),
         })
@@ -204,6 +208,10 @@ impl Snapshot {
             return Ok(Some(seq));
         }
         Ok(self.ids.get(id.as_bytes()).map_err(failed("look up an id"))?.map(|value| value.value()))
+    }
+
+    pub(super) fn keys(&self) -> &KeyTable {
+        &self.keys
     }
 
     pub(super) fn order(

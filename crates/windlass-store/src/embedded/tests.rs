@@ -40,6 +40,7 @@ fn task(id: &str) -> NewTask {
         scheduled_at: None,
         expires_at: None,
         retention_ms: 1000,
+        unique: None,
         body,
     }
 }

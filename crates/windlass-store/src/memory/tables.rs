@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use windlass_core::limits::{PAGE_ROWS_MAX, PAGE_SCAN_MAX};
 use windlass_core::{
-    Change, Class, Name, NewTask, Now, Priority, Record, State, StateName, Task, TaskId, Transition,
+    Change, Class, Name, Now, Priority, Record, State, StateName, Task, TaskId, Transition, UniqueKey,
 };
 
 use super::leases::Leases;
 use super::serving::Waiter;
 use crate::schedules::Schedules;
-use crate::store::{Committed, Due, Insert, Inserted, Ledger, List, Page, QueueCounts, Signals};
+use crate::store::{Committed, Due, Ledger, List, Page, QueueCounts, Signals};
 use crate::waiting::Waiting;
 
 /// How far back a place in line is told.
@@ -37,6 +37,8 @@ pub(super) struct Tables {
     pub(super) queues: BTreeMap<Name, Queue>,
     pub(super) ledger: Ledger,
     pub(super) schedules: Schedules,
+    /// The task that took each unique key last, as long as it lives.
+    pub(super) keys: HashMap<UniqueKey, u64>,
     pub(super) signals: Arc<Signals>,
     pub(super) waiting: Waiting<Waiter>,
     /// Lanes that got a ready task since waiting claims were served last.
@@ -54,16 +56,6 @@ pub(super) struct Queue {
     pending: BTreeSet<(u64, u64)>,
 }
 
-/// What will become of one task of an insert.
-enum Plan {
-    Add,
-    Stored(u64),
-    /// Repeats the task at this index of the same batch.
-    Repeats(usize),
-    Clash,
-    QueueFull,
-}
-
 impl Tables {
     pub(super) fn new(signals: Arc<Signals>) -> Self {
         Self {
@@ -77,6 +69,7 @@ impl Tables {
             queues: BTreeMap::new(),
             ledger: Ledger::default(),
             schedules: Schedules::default(),
+            keys: HashMap::new(),
             signals,
             waiting: Waiting::default(),
             readied: VecDeque::new(),
@@ -85,75 +78,7 @@ impl Tables {
         }
     }
 
-    pub(super) fn insert(&mut self, insert: Insert, now: Now) -> Vec<Inserted> {
-        let plans = self.plan(&insert);
-        if insert.atomic && plans.iter().any(|plan| matches!(plan, Plan::Clash | Plan::QueueFull)) {
-            return plans.into_iter().map(|plan| self.abort(plan)).collect();
-        }
-        // By index in the batch, for those that repeat an earlier one.
-        let mut seqs: Vec<u64> = Vec::with_capacity(plans.len());
-        let mut answers = Vec::with_capacity(plans.len());
-        for (plan, new) in plans.into_iter().zip(insert.tasks) {
-            let same = |seq: u64, tables: &Self| Inserted::Same(Box::new(tables.tasks[&seq].clone()));
-            let (seq, answer) = match plan {
-                Plan::Add => {
-                    let record = self.add(new, now);
-                    (record.seq, Inserted::New(record))
-                }
-                Plan::Stored(seq) => (seq, same(seq, self)),
-                Plan::Repeats(index) => (seqs[index], same(seqs[index], self)),
-                Plan::Clash => (0, Inserted::Clash),
-                Plan::QueueFull => (0, Inserted::QueueFull),
-            };
-            seqs.push(seq);
-            answers.push(answer);
-        }
-        answers
-    }
-
-    /// Decides for each task of the batch, counting those before it as added.
-    fn plan(&self, insert: &Insert) -> Vec<Plan> {
-        let mut added: HashMap<&TaskId, usize> = HashMap::new();
-        let mut depths: HashMap<&Name, u64> = HashMap::new();
-        let mut plans = Vec::with_capacity(insert.tasks.len());
-        for (index, new) in insert.tasks.iter().enumerate() {
-            let depth = depths
-                .entry(&new.queue)
-                .or_insert_with(|| self.queues.get(&new.queue).map_or(0, |queue| queue.counts.waiting()));
-            let repeat = |repeats: bool, plan: Plan| if repeats { plan } else { Plan::Clash };
-            plans.push(if let Some(&seq) = self.ids.get(&new.id) {
-                repeat(self.tasks[&seq].body.repeats(&new.body), Plan::Stored(seq))
-            } else if let Some(&first) = added.get(&new.id) {
-                repeat(insert.tasks[first].body.repeats(&new.body), Plan::Repeats(first))
-            } else if insert.max_depth.is_some_and(|max| *depth >= max) {
-                Plan::QueueFull
-            } else {
-                *depth += 1;
-                added.insert(&new.id, index);
-                Plan::Add
-            });
-        }
-        plans
-    }
-
-    fn abort(&self, plan: Plan) -> Inserted {
-        match plan {
-            Plan::Clash => Inserted::Clash,
-            Plan::QueueFull => Inserted::QueueFull,
-            Plan::Stored(seq) => Inserted::Same(Box::new(self.tasks[&seq].clone())),
-            Plan::Add | Plan::Repeats(_) => Inserted::Aborted,
-        }
-    }
-
-    fn add(&mut self, new: NewTask, now: Now) -> Record {
-        let record = Record::submitted(&new, self.next_number());
-        self.ledger.submitted += 1;
-        self.ids.insert(record.id.clone(), record.seq);
-        self.enter(Task { record: record.clone(), body: new.body }, now);
-        record
-    }
-
-    fn next_number(&mut self) -> u64 {
+    pub(super) fn next_number(&mut self) -> u64 {
         self.number += 1;
         self.number
     }
@@ -165,6 +90,11 @@ impl Tables {
         let claimed = matches!(transition.change, Change::Claimed { .. });
         if claimed || (seq, revision) != (transition.seq, transition.revision) {
             return Committed::Conflict;
+        }
+        if let Change::Requeued { at } = transition.change
+            && let Some(holder) = self.key_holder(&task.record, at)
+        {
+            return Committed::KeyHeld(holder);
         }
         Committed::Done(Box::new(self.change(seq, &transition.change, now)))
     }
@@ -179,6 +109,7 @@ impl Tables {
         task.record.evolve(change, order);
         self.ledger.count(change);
         let record = task.record.clone();
+        self.settle_key(&record, change);
         if matches!(change, Change::Removed { .. }) {
             self.ids.remove(&record.id);
         } else {
@@ -188,7 +119,7 @@ impl Tables {
     }
 
     /// Puts a task into every map it belongs in.
-    fn enter(&mut self, task: Task, now: Now) {
+    pub(super) fn enter(&mut self, task: Task, now: Now) {
         let record = &task.record;
         let seq = record.seq;
         let queue = self.queue(&record.queue);

@@ -4,6 +4,7 @@
 
 mod both;
 mod commands;
+mod inserts;
 mod schedules;
 
 use std::sync::Arc;

@@ -85,6 +85,7 @@ pub(crate) fn submit(
         timeout_ms: submission.timeout_ms,
         retention_ms: submission.retention_ms.unwrap_or(retention_ms),
         metadata: submission.metadata,
+        unique: submission.unique,
         fingerprint,
     }
 }
@@ -135,6 +136,11 @@ fn fingerprint(submission: &Submission) -> [u8; 16] {
         part(key.as_bytes());
         part(value.as_bytes());
     }
+    if let Some(unique) = &submission.unique {
+        part(unique.key.as_str().as_bytes());
+        part(&unique.for_ms.map_or(u64::MAX, |ms| ms).to_be_bytes());
+        part(unique.on_conflict.as_str().as_bytes());
+    }
     let digest = digest.finalize();
     std::array::from_fn(|i| digest[i])
 }
@@ -177,6 +183,10 @@ mod tests {
             r#"{"type":"a","retention_seconds":4}"#,
             r#"{"type":"a","retry":{"policy":"fixed"}}"#,
             r#"{"type":"a","metadata":{"a":"b"}}"#,
+            r#"{"type":"a","unique_key":"k"}"#,
+            r#"{"type":"a","unique_key":"l"}"#,
+            r#"{"type":"a","unique_key":"k","unique_for_seconds":1}"#,
+            r#"{"type":"a","unique_key":"k","on_conflict":"reject"}"#,
         ];
         let prints: HashSet<_> = others.iter().map(|text| print(text)).chain([plain]).collect();
         assert_eq!(prints.len(), others.len() + 1);

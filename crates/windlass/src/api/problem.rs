@@ -63,6 +63,7 @@ impl From<Error> for Refused {
         let (status, title) = match &error {
             Error::NotFound(_) => (StatusCode::NOT_FOUND, "Not found"),
             Error::TaskExists => (StatusCode::CONFLICT, "The id is taken"),
+            Error::UniqueConflict(_) => (StatusCode::CONFLICT, "The unique key is held"),
             Error::Terminal(_) => (StatusCode::CONFLICT, "The task is finished"),
             Error::WrongState(_) => (StatusCode::CONFLICT, "The state of the task does not allow this"),
             Error::LeaseLost => (StatusCode::CONFLICT, "The lease is no longer valid"),
@@ -78,8 +79,16 @@ impl From<Error> for Refused {
             Error::Invalid { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "The request cannot be carried out"),
         };
         let mut refused = Refused::new(status, error.code(), title).detail(error.to_string());
-        if let Error::Invalid { field, message } = error {
-            refused.0.errors.push(FieldError { field: field.to_owned(), message });
+        match error {
+            Error::Invalid { field, message } => {
+                refused.0.errors.push(FieldError { field: field.to_owned(), message });
+            }
+            Error::UniqueConflict(holder) => {
+                let message = format!("is held by task {holder}");
+                refused.0.errors.push(FieldError { field: "unique_key".to_owned(), message });
+                refused.0.task_id = Some(holder.to_string());
+            }
+            _ => {}
         }
         refused
     }

@@ -43,8 +43,10 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
         description = "Makes a repeated request harmless; not needed when the body has an id")),
     responses(
         (status = 201, description = "The new task", body = TaskBody),
-        (status = 200, description = "The same submit came before; the task as it is now", body = TaskBody),
-        (status = 409, description = "`task_exists` or `idempotency_key_reused`: the id or key is taken by other content",
+        (status = 200, description = "The same submit came before, or another live task has the unique key: that task as it is now",
+            body = TaskBody),
+        (status = 409, description = "`task_exists` or `idempotency_key_reused`: the id or key is taken by other content; \
+            `unique_conflict`: `task_id` has the unique key",
             body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "Out of range", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "`queue_full`, `overloaded` or `stopping`", body = Problem,

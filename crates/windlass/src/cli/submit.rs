@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use windlass_client::Submit;
-use windlass_core::{Class, Name, Payload, Priority, StateName, TaskId};
+use windlass_core::{Class, Name, OnConflict, Payload, Priority, StateName, TaskId};
 use windlass_proto::rest::TaskBody;
 
 use super::args;
@@ -46,6 +46,15 @@ pub(crate) struct Args {
     /// An id of your own; the same submit again makes no second task
     #[arg(long, value_parser = args::task_id)]
     id: Option<TaskId>,
+    /// At most one live task has this key
+    #[arg(long, value_name = "KEY")]
+    unique_key: Option<String>,
+    /// Free the key after this long, even if the task still lives
+    #[arg(long, value_name = "LENGTH", requires = "unique_key", value_parser = args::duration)]
+    unique_for: Option<Duration>,
+    /// When another live task has the key: return, reject or replace
+    #[arg(long, value_name = "RULE", requires = "unique_key", value_parser = on_conflict)]
+    on_conflict: Option<OnConflict>,
     /// Attempts after the first one
     #[arg(long, value_name = "N")]
     max_retries: Option<u32>,
@@ -63,6 +72,10 @@ pub(super) fn priority(text: &str) -> Result<Priority, String> {
     let class = || Class::parse(text).map(Class::priority);
     let number = text.parse::<u8>().ok().map(Priority);
     number.or_else(class).ok_or_else(|| "must be 0-255, critical, high, normal or low".into())
+}
+
+fn on_conflict(text: &str) -> Result<OnConflict, String> {
+    OnConflict::parse(text).ok_or_else(|| "must be return, reject or replace".into())
 }
 
 pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
@@ -113,6 +126,15 @@ fn submit(args: &Args) -> Result<Submit, Failure> {
     }
     if let Some(limit) = args.timeout {
         submit = submit.timeout(limit);
+    }
+    if let Some(key) = &args.unique_key {
+        submit = submit.unique_key(key);
+    }
+    if let Some(length) = args.unique_for {
+        submit = submit.unique_for(length);
+    }
+    if let Some(rule) = args.on_conflict {
+        submit = submit.on_conflict(rule);
     }
     Ok(submit)
 }

@@ -20,6 +20,7 @@ mod rest_lists;
 mod rest_schedules;
 mod rest_submit;
 mod rest_system;
+mod rest_unique;
 mod rest_work;
 mod schedule_cli;
 mod tcp;

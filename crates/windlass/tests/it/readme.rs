@@ -19,6 +19,12 @@ fn the_guide_to_schedules_runs_as_written() {
     run("docs/schedules.md", &said);
 }
 
+#[test]
+fn the_guide_to_unique_tasks_runs_as_written() {
+    let said = ["still one task", "refused with exit code 4", "unique_conflict", "scheduled", "\"unique_until\""];
+    run("docs/unique.md", &said);
+}
+
 /// Runs every block of a document; together they must have printed `said`.
 fn run(document: &str, said: &[&str]) {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document));

@@ -35,6 +35,9 @@ impl TaskBody {
         value(out, b",\"retention_seconds\":", Some(&self.retention_seconds))?;
         self.write_retry(out)?;
         value(out, b",\"metadata\":", (!self.metadata.is_empty()).then_some(&self.metadata))?;
+        value(out, b",\"unique_key\":", self.unique_key.as_ref())?;
+        moment(out, b",\"unique_until\":", self.unique_until);
+        value(out, b",\"cancel_reason\":", self.cancel_reason.as_ref())?;
         for (key, time) in [
             (&b",\"created_at\":"[..], Some(self.created_at)),
             (b",\"updated_at\":", Some(self.updated_at)),
@@ -140,6 +143,9 @@ mod tests {
                 _ => RetryBody::from(Policy::default()),
             },
             metadata: Metadata(some(bits, 2, ("a \"key\"\n".into(), "välue".into())).into_iter().collect()),
+            unique_key: some(bits, 7, "a \"key\"".into()),
+            unique_until: time(8, 77),
+            cancel_reason: some(bits, 6, "replaced".into()),
             created_at: Time::from_ms(1_790_000_000_000 + u64::from(bits) * 7919),
             updated_at: Time::from_ms(u64::from(bits)),
             scheduled_at: time(3, u64::MAX),

@@ -5,6 +5,7 @@ use redb::{Database, ReadableTable, Table, WriteTransaction};
 
 use crate::embedded::codec::encode_record;
 use crate::embedded::dirty::{Keys, PRUNE_LANE, Slot, Slots, WAKE_LANE};
+use crate::embedded::holders;
 use crate::embedded::index::Place;
 use crate::embedded::machine::Frame;
 use crate::embedded::schedules;
@@ -25,6 +26,7 @@ pub(super) fn write(database: &Database, frame: &Frame) -> Result<(), Error> {
     write_listing(&write, &frame.slots)?;
     write_names(&write, frame)?;
     schedules::write(&write, &frame.schedules)?;
+    holders::write(&write, &frame.keys)?;
     write.commit().map_err(failed("commit a checkpoint"))
 }
 

@@ -9,9 +9,9 @@ use std::ops::Range;
 use bytes::Bytes;
 use prost::Message;
 use prost::encoding::{self, WireType, encode_key, encode_varint, encoded_len_varint, key_len};
-use windlass_core::{Body, NewTask, Payload, retry};
+use windlass_core::{Body, NewTask, OnConflict, Payload, Unique, retry};
 
-use super::{Result, id, name, priority, wrong};
+use super::{Result, id, key, name, priority, wrong};
 
 #[derive(Clone, PartialEq, Message)]
 struct BodyMessage {
@@ -138,6 +138,35 @@ pub(in crate::embedded) struct NewTaskMessage {
     retention_ms: u64,
     #[prost(bytes = "bytes", tag = "9")]
     body: Bytes,
+    #[prost(message, optional, tag = "12")]
+    unique: Option<UniqueMessage>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct UniqueMessage {
+    #[prost(string, tag = "1")]
+    key: String,
+    #[prost(uint64, optional, tag = "2")]
+    for_ms: Option<u64>,
+    /// The place in [`OnConflict::ALL`].
+    #[prost(uint32, tag = "3")]
+    on_conflict: u32,
+}
+
+impl From<&Unique> for UniqueMessage {
+    fn from(unique: &Unique) -> Self {
+        let Unique { key, for_ms, on_conflict } = unique;
+        Self { key: key.as_str().to_owned(), for_ms: *for_ms, on_conflict: *on_conflict as u32 }
+    }
+}
+
+fn unique(message: UniqueMessage) -> Result<Box<Unique>> {
+    let rule = OnConflict::ALL.into_iter().find(|rule| *rule as u32 == message.on_conflict);
+    Ok(Box::new(Unique {
+        key: key(&message.key)?,
+        for_ms: message.for_ms,
+        on_conflict: rule.ok_or_else(|| wrong("unknown rule for a unique key"))?,
+    }))
 }
 
 impl NewTaskMessage {
@@ -153,6 +182,7 @@ impl NewTaskMessage {
             expires_at: task.expires_at,
             retention_ms: task.retention_ms,
             body,
+            unique: task.unique.as_deref().map(Into::into),
         }
     }
 
@@ -167,6 +197,7 @@ impl NewTaskMessage {
             scheduled_at: self.scheduled_at,
             expires_at: self.expires_at,
             retention_ms: self.retention_ms,
+            unique: self.unique.map(unique).transpose()?,
             body,
         };
         Ok((task, self.body))
@@ -213,12 +244,16 @@ impl<'a> Writer<'a> {
             let start = buffer.len();
             body.encode_raw(buffer);
             bodies.push(start..buffer.len());
+            if let Some(unique) = &task.unique {
+                encoding::message::encode(UNIQUE_TAG, &UniqueMessage::from(&**unique), buffer);
+            }
         }
         bodies
     }
 }
 
 const BODY_TAG: u32 = 9;
+const UNIQUE_TAG: u32 = 12;
 
 fn texts(task: &NewTask) -> [(u32, &str); 3] {
     [(1, task.id.as_str()), (2, task.queue.as_str()), (3, task.kind.as_str())]
@@ -242,7 +277,8 @@ fn task_len(task: &NewTask, body: usize) -> usize {
     let field = |len: usize| 1 + encoded_len_varint(len as u64) + len;
     let texts: usize = texts(task).into_iter().map(|(_, text)| field(text.len())).sum();
     let numbers: usize = numbers(task).map(|(_, number)| 1 + encoded_len_varint(number)).sum();
-    texts + numbers + field(body)
+    let unique = |unique: &Unique| encoding::message::encoded_len(UNIQUE_TAG, &UniqueMessage::from(unique));
+    texts + numbers + field(body) + task.unique.as_deref().map_or(0, unique)
 }
 
 fn encode_head(task: &NewTask, buffer: &mut Vec<u8>) {
@@ -258,7 +294,7 @@ fn encode_head(task: &NewTask, buffer: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::{Name, Priority, TaskId};
+    use windlass_core::{Name, Priority, TaskId, UniqueKey};
 
     use super::*;
 
@@ -273,6 +309,13 @@ mod tests {
             scheduled_at: some(4, if fields & 128 != 0 { 0 } else { 300 }),
             expires_at: some(8, 0),
             retention_ms: some(16, 127).unwrap_or(0),
+            unique: some(256, fields & 15).map(|bits| {
+                Box::new(Unique {
+                    key: UniqueKey::new("a key").unwrap(),
+                    for_ms: (bits & 1 != 0).then_some(bits & 2),
+                    on_conflict: OnConflict::ALL[bits as usize % 3],
+                })
+            }),
             body: Body {
                 payload: Payload::Json(Bytes::from(vec![b'7'; some(32, 300).unwrap_or(0) as usize])),
                 metadata: some(64, 1).map(|_| ("key".to_owned(), "value".to_owned())).into_iter().collect(),
@@ -294,7 +337,7 @@ mod tests {
 
     #[test]
     fn what_is_written_field_by_field_is_the_message() {
-        let tasks: Vec<NewTask> = (0..256).map(task).collect();
+        let tasks: Vec<NewTask> = (0..512).map(task).collect();
         let writer = Writer::new(3, &tasks);
         let len = writer.encoded_len();
         let mut buffer = Vec::new();

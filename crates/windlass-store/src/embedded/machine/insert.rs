@@ -1,8 +1,6 @@
 //! Adding tasks.
 
-use std::collections::HashMap;
-
-use windlass_core::{Body, Record, StateName, Task, TaskId};
+use windlass_core::{Body, Name, Record, StateName, Task, TaskId};
 
 use super::{Machine, Output, decode_body, missing};
 use crate::embedded::command::Submitted;
@@ -41,12 +39,14 @@ impl Machine {
             let same = task.body.repeats(&new.task.body);
             return Ok(if same { Inserted::Same(Box::new(task)) } else { Inserted::Clash });
         }
-        if let Some(max) = max_depth {
-            let queue = self.names.queue_number(&new.task.queue);
-            if queue.map_or(0, |queue| self.waiting(queue)) >= max {
-                return Ok(Inserted::QueueFull);
-            }
-        }
+        let old = match &new.task.unique {
+            None if self.is_full(&new.task.queue, max_depth, 0) => return Ok(Inserted::QueueFull),
+            None => None,
+            Some(_) => match self.make_way(&new.task, max_depth)? {
+                Ok(old) => old,
+                Err(answer) => return Ok(answer),
+            },
+        };
         let same = |lane: &u32| self.names.of_lane(*lane) == Some((&new.task.queue, &new.task.kind));
         let lane = match latest.filter(same) {
             Some(lane) => lane,
@@ -73,48 +73,28 @@ impl Machine {
         };
         self.dirty.insert(slot);
         self.reindex(lane, record.seq, None, Some(Keys::of(&record)))?;
-        Ok(Inserted::New(record))
-    }
-
-    /// What an atomic batch would be refused with; `None` if all of it can be added.
-    fn rehearse(&self, tasks: &[Submitted], max_depth: Option<u64>) -> Result<Option<Vec<Inserted>>, Error> {
-        let mut batch: HashMap<&TaskId, &Submitted> = HashMap::new();
-        let mut added: HashMap<&str, u64> = HashMap::new();
-        let mut answers = Vec::with_capacity(tasks.len());
-        for new in tasks {
-            let answer = if let Some(task) = self.taken(&new.task.id, &new.task.body)? {
-                let same = task.body.repeats(&new.task.body);
-                if same { Inserted::Same(Box::new(task)) } else { Inserted::Clash }
-            } else if let Some(earlier) = batch.get(&new.task.id) {
-                let same = earlier.task.body.repeats(&new.task.body);
-                if same { Inserted::Aborted } else { Inserted::Clash }
-            } else {
-                let count = added.entry(new.task.queue.as_str()).or_default();
-                let depth =
-                    self.names.queue_number(&new.task.queue).map_or(0, |queue| self.waiting(queue)) + *count;
-                if max_depth.is_some_and(|max| depth >= max) {
-                    Inserted::QueueFull
-                } else {
-                    *count += 1;
-                    batch.insert(&new.task.id, new);
-                    Inserted::Aborted
-                }
-            };
-            answers.push(answer);
-        }
-        let refused = answers.iter().any(|answer| matches!(answer, Inserted::Clash | Inserted::QueueFull));
-        Ok(refused.then_some(answers))
+        self.take_key(&record);
+        Ok(match old {
+            Some(old) => Inserted::Replaced { new: Box::new(record), old },
+            None => Inserted::New(record),
+        })
     }
 
     /// The task that has this id already. An id that the server made needs no look-up.
-    fn taken(&self, id: &TaskId, body: &Body) -> Result<Option<Task>, Error> {
+    pub(super) fn taken(&self, id: &TaskId, body: &Body) -> Result<Option<Task>, Error> {
         if body.fingerprint.is_none() {
             return Ok(None);
         }
         let Some(seq) = self.seq_of(id)? else { return Ok(None) };
-        let mut record = self.record(seq)?.ok_or_else(|| missing(seq))?;
+        let record = self.record(seq)?.ok_or_else(|| missing(seq))?;
+        self.task_of(record).map(Some)
+    }
+
+    /// A task as an answer shows it.
+    pub(super) fn task_of(&self, mut record: Record) -> Result<Task, Error> {
         self.leases.complete(&mut record);
-        Ok(Some(Task { record, body: decode_body(seq, self.body(seq)?)? }))
+        let body = decode_body(record.seq, self.body(record.seq)?)?;
+        Ok(Task { record, body })
     }
 
     /// The lane of a new task, made if it is the first of its queue and type.
@@ -131,7 +111,14 @@ impl Machine {
         queue.is_some_and(|queue| self.names.lane_number(queue, &new.task.kind).is_some())
     }
 
-    fn waiting(&self, queue: u32) -> u64 {
+    /// Whether a queue takes no more, with `freed` places that are about to be left.
+    pub(super) fn is_full(&self, queue: &Name, max_depth: Option<u64>, freed: u64) -> bool {
+        max_depth.is_some_and(|max| self.depth(queue) - freed >= max)
+    }
+
+    /// How many tasks wait in a queue.
+    pub(super) fn depth(&self, queue: &Name) -> u64 {
+        let Some(queue) = self.names.queue_number(queue) else { return 0 };
         let by_state = &self.names.queue(queue).by_state;
         [StateName::Scheduled, StateName::Blocked, StateName::Pending, StateName::Retrying]
             .into_iter()

@@ -6,8 +6,7 @@ use bytes::Bytes;
 use windlass_core::choice::{Draws, Mode, Queue};
 use windlass_core::transition::{self, Failure};
 use windlass_core::{
-    Body, Change, Name, NewTask, Payload, Priority, Progress, Record, State, StateName, Task, TaskId, Token,
-    Transition, retry,
+    Change, Name, NewTask, Payload, Progress, Record, State, StateName, Task, Token, Transition,
 };
 use windlass_store::clock::ManualClock;
 use windlass_store::{Claim, Clock, Committed, Due, Error, Expire, Extend, Insert, Inserted, List, Store};
@@ -15,8 +14,8 @@ use windlass_store::{Claim, Clock, Committed, Due, Error, Expire, Extend, Insert
 use super::Trial;
 use super::both::{both, same, walk};
 
-const QUEUES: [&str; 4] = ["q0", "q1", "q2", "q3"];
-const TYPES: [&str; 3] = ["t0", "t1", "t2"];
+pub(super) const QUEUES: [&str; 4] = ["q0", "q1", "q2", "q3"];
+pub(super) const TYPES: [&str; 3] = ["t0", "t1", "t2"];
 const WORKERS: [&str; 3] = ["w0", "w1", "w2"];
 /// How many records are remembered, fresh ones and those that went stale.
 const SEEN_MAX: usize = 120;
@@ -32,11 +31,15 @@ pub(crate) struct Pair {
     draws: Draws,
     /// From this place in line on the second store may say that it cannot tell.
     far: u64,
-    tasks: u64,
+    pub(super) tasks: u64,
     /// The latest `created_at`. Submits never go back in time, though the clock may.
-    born: u64,
+    pub(super) born: u64,
     seen: Vec<Task>,
     conflicts: u64,
+    /// Submits whose unique key was held, those that replaced the holder, and retries that found it held.
+    pub(super) met: u64,
+    pub(super) replaced: u64,
+    retries_held: u64,
     pub(super) fired: u64,
 }
 
@@ -53,6 +56,9 @@ impl Pair {
             born: 0,
             seen: Vec::new(),
             conflicts: 0,
+            met: 0,
+            replaced: 0,
+            retries_held: 0,
             fired: 0,
         }
     }
@@ -90,7 +96,7 @@ impl Pair {
         self.clock.now().wall
     }
 
-    fn remember(&mut self, task: Task) {
+    pub(super) fn remember(&mut self, task: Task) {
         self.seen.push(task);
         if self.seen.len() > SEEN_MAX {
             let i = self.draw(SEEN_MAX as u64) as usize;
@@ -101,51 +107,6 @@ impl Pair {
     fn recall(&mut self) -> Option<Task> {
         let i = self.draw(self.seen.len().max(1) as u64) as usize;
         self.seen.get(i).cloned()
-    }
-
-    async fn insert(&mut self) {
-        let tasks: Vec<NewTask> = (0..=self.draw(6)).map(|_| self.new_task()).collect();
-        let atomic = self.one_in(3);
-        let max_depth = self.one_in(4).then(|| 5 + self.draw(20));
-        let insert = || Insert { tasks: tasks.clone(), atomic, max_depth };
-        let answers = both!(self, insert(insert()));
-        for (answer, new) in answers.into_iter().zip(tasks) {
-            match answer {
-                Inserted::New(record) => self.remember(Task { record, body: new.body }),
-                Inserted::Same(task) => self.remember(*task),
-                _ => {}
-            }
-        }
-    }
-
-    /// A new task, or now and then one whose id is taken, with the same content or other.
-    pub(super) fn new_task(&mut self) -> NewTask {
-        let number = if self.one_in(6) { self.draw(self.tasks + 1) } else { self.tasks };
-        let fresh = number == self.tasks;
-        self.tasks += u64::from(fresh);
-        let content = if self.one_in(20) { 0 } else { number as u8 };
-        self.born = self.born.max(self.wall());
-        let now = self.born;
-        NewTask {
-            id: TaskId::new(&format!("task-{number}")).expect("a valid id"),
-            queue: self.any(&QUEUES),
-            kind: self.any(&TYPES),
-            priority: Priority(self.draw(4) as u8 * 80),
-            created_at: now,
-            scheduled_at: self.one_in(4).then(|| now + self.draw(2000)),
-            expires_at: self.one_in(5).then(|| now + self.draw(3000)),
-            retention_ms: self.draw(4000),
-            body: Body {
-                payload: Payload::Binary(Bytes::from(vec![content; number as usize % 64])),
-                metadata: vec![("number".into(), number.to_string())],
-                timeout_ms: 1000,
-                max_retries: self.draw(4) as u32,
-                max_crashes: self.draw(4) as u32,
-                retry: retry::Policy::default(),
-                // An id that the server made was never submitted before.
-                fingerprint: (!fresh || !self.one_in(8)).then_some([content; 16]),
-            },
-        }
     }
 
     async fn claim(&mut self) {
@@ -227,6 +188,7 @@ impl Pair {
             match answer {
                 Committed::Done(record) => self.remember(Task { record: *record, body }),
                 Committed::Conflict => self.conflicts += 1,
+                Committed::KeyHeld(_) => self.retries_held += 1,
                 Committed::Missing => {}
             }
         }
@@ -385,6 +347,8 @@ impl Pair {
         );
         assert!(self.conflicts > 0, "no stale change was tried");
         assert!(self.fired > 0, "no schedule fired");
+        let keys = [self.met, self.replaced, self.retries_held];
+        assert!(keys.iter().all(|count| *count > 0), "unique keys that never met: {keys:?}");
     }
 
     /// Deadlines do not outlive a store, so none may have passed when it is closed.
@@ -419,7 +383,7 @@ pub(crate) async fn add_and_remove(store: &Arc<dyn Store>) {
         Arc::clone(store),
         &Trial { seed: 0, far: 0, steps: 0 },
     );
-    let tasks = vec![NewTask { queue: name("q0"), scheduled_at: None, ..pair.new_task() }];
+    let tasks = vec![NewTask { queue: name("q0"), scheduled_at: None, unique: None, ..pair.new_task() }];
     let answers = store.insert(Insert { tasks, atomic: false, max_depth: None }).await.expect("insert");
     let Inserted::New(Record { id, seq, revision, .. }) = answers[0].clone() else { panic!("{answers:?}") };
     let change = Change::Removed { at: pair.wall() };

@@ -41,6 +41,8 @@ pub(super) fn task(task: &TaskBody) -> String {
         ("queue", task.queue.to_string()),
         ("state", task.state.as_str().to_owned()),
         ("priority", task.priority.to_string()),
+        ("unique key", task.unique_key.clone().unwrap_or_default()),
+        ("cancelled", task.cancel_reason.clone().unwrap_or_default()),
         ("attempts", format!("{} of {}", task.attempts, task.max_retries + 1)),
         ("crashes", crashes),
         ("created", task.created_at.to_string()),

@@ -1,0 +1,89 @@
+//! Decided changes, as the log carries them.
+
+use prost::Message;
+use windlass_core::{Change, Transition};
+
+use super::{PayloadMessage, Result, id, reason, wrong};
+
+#[derive(Clone, PartialEq, Message)]
+pub(in crate::embedded) struct TransitionMessage {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(uint64, tag = "2")]
+    seq: u64,
+    #[prost(uint64, tag = "3")]
+    revision: u64,
+    /// Which change, see [`TransitionMessage::new`].
+    #[prost(uint32, tag = "4")]
+    change: u32,
+    #[prost(uint64, tag = "5")]
+    at: u64,
+    #[prost(uint64, optional, tag = "6")]
+    next_at: Option<u64>,
+    #[prost(string, tag = "7")]
+    error: String,
+    #[prost(bool, tag = "8")]
+    flag: bool,
+    #[prost(message, optional, tag = "9")]
+    result: Option<PayloadMessage>,
+    #[prost(uint32, tag = "10")]
+    reason: u32,
+}
+
+impl TransitionMessage {
+    /// `None` for a claim: those are written as the command that made them.
+    pub(in crate::embedded) fn new(transition: &Transition) -> Option<Self> {
+        let mut message = Self {
+            id: transition.id.as_str().to_owned(),
+            seq: transition.seq,
+            revision: transition.revision,
+            at: transition.change.at(),
+            ..Default::default()
+        };
+        message.change = match &transition.change {
+            Change::Claimed { .. } => return None,
+            Change::Completed { result, .. } => {
+                message.result = result.as_ref().map(Into::into);
+                1
+            }
+            Change::Failed { error, retry_at, .. } => {
+                message.error = error.to_string();
+                message.next_at = *retry_at;
+                2
+            }
+            Change::LeaseLost { error, dead, .. } => {
+                message.error = error.to_string();
+                message.flag = *dead;
+                3
+            }
+            Change::Released { until, .. } => {
+                message.next_at = *until;
+                4
+            }
+            Change::Cancelled { reason, .. } => {
+                message.reason = *reason as u32;
+                5
+            }
+            Change::Promoted { .. } => 6,
+            Change::Requeued { .. } => 7,
+            Change::Removed { .. } => 8,
+        };
+        Some(message)
+    }
+
+    pub(in crate::embedded) fn into_transition(self) -> Result<Transition> {
+        let at = self.at;
+        let change = match self.change {
+            1 => Change::Completed { at, result: self.result.map(Into::into) },
+            2 => Change::Failed { at, error: self.error.into_boxed_str(), retry_at: self.next_at },
+            3 => Change::LeaseLost { at, error: self.error.into_boxed_str(), dead: self.flag },
+            4 => Change::Released { at, until: self.next_at },
+            5 => Change::Cancelled { at, reason: reason(self.reason)? },
+            6 => Change::Promoted { at },
+            7 => Change::Requeued { at },
+            8 => Change::Removed { at },
+            _ => return Err(wrong("unknown change")),
+        };
+        Ok(Transition { id: id(&self.id)?, seq: self.seq, revision: self.revision, change })
+    }
+}

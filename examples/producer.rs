@@ -45,6 +45,10 @@ async fn main() -> Result<(), Error> {
     }
     println!("{} thumbnails, {total} bytes", batch.len());
 
+    let import = client.submit(Submit::new("import", &serde_json::json!({"pages": 5}))?).await?;
+    let rest: u32 = client.result(&import.id, Duration::from_secs(30)).await?;
+    println!("{rest} of 5 pages were left for the second attempt");
+
     let rebuild = Submit::new("index.build", &7)?
         .unique_key("index")
         .on_conflict(OnConflict::Replace)

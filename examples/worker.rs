@@ -32,6 +32,26 @@ async fn resize(context: Context, job: Resize) -> Result<Resized, Failure> {
     Ok(Resized { bytes: u64::from(job.width) * 100 })
 }
 
+#[derive(Deserialize)]
+struct Import {
+    pages: u32,
+}
+
+async fn import(context: Context, job: Import) -> Result<u32, Failure> {
+    let done = match context.checkpoint() {
+        Some(bytes) => String::from_utf8_lossy(&bytes).parse()?,
+        None => 0,
+    };
+    for page in done..job.pages {
+        context.progress(f64::from(page) / f64::from(job.pages), None);
+        context.save_checkpoint((page + 1).to_string()).await?;
+        if page == 1 && context.attempt() == 1 {
+            return Err(Failure::retry_in(Duration::from_millis(10), "the line dropped"));
+        }
+    }
+    Ok(job.pages - done)
+}
+
 async fn long(context: Context, seconds: u64) -> Result<&'static str, Failure> {
     tokio::select! {
         () = tokio::time::sleep(Duration::from_secs(seconds)) => Ok("slept well"),
@@ -47,6 +67,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .queues([("images", 3), ("default", 1)])
         .concurrency(16)
         .handler("image.resize", resize)
+        .handler("import", import)
         .handler_with("long", limits, long)
         .build()?;
 

@@ -120,11 +120,13 @@ async fn finish(
     }
     let recognised = told.recognised.load(Ordering::Relaxed);
     if recognised == 0 || cutter.cuts() == 0 || kills == 0 {
-        complaints.push("no submit was repeated that the broker had already, so nothing was tried".to_owned());
+        complaints
+            .push("no submit was repeated that the broker had already, so nothing was tried".to_owned());
     }
     let mutant = findings[&Way::Mutant].doubled;
     if mutant == 0 {
-        complaints.push("the mutant (neither id nor key) made nothing twice, so this proof cannot fail".to_owned());
+        complaints
+            .push("the mutant (neither id nor key) made nothing twice, so this proof cannot fail".to_owned());
     }
     let doubled: u64 = WAYS[..3].iter().map(|way| findings[way].doubled).sum();
     let figures = format!(

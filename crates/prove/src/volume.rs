@@ -94,6 +94,7 @@ pub(crate) fn submit(text: &str) -> Submit {
         timeout_ms: limits::TIMEOUT_MS_DEFAULT,
         retention_ms: limits::RETENTION_MS_MAX,
         metadata: Vec::new(),
+        unique: None,
         fingerprint: None,
     }
 }

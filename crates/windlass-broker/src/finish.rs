@@ -1,7 +1,8 @@
 //! What workers report: the end of an attempt, a sign of life, a wish for more time.
 
+use bytes::Bytes;
 use rand::Rng;
-use windlass_core::limits::{BATCH_TASKS_MAX, CONFLICT_TRIES_MAX};
+use windlass_core::limits::{BATCH_TASKS_MAX, CHECKPOINT_BYTES_MAX, CONFLICT_TRIES_MAX};
 use windlass_core::transition::{self, Failure};
 use windlass_core::{Change, Name, Now, Payload, Progress, Record, TaskId, Token};
 use windlass_store::{Committed, Extend, Extended};
@@ -194,6 +195,16 @@ impl Broker {
             self.inner.events.task(EventKind::Progress, &record);
         }
         Ok(extension)
+    }
+
+    /// Keeps what the next attempt shall begin with; durable when this answers. An empty checkpoint takes the last one away.
+    pub async fn save_checkpoint(&self, id: &TaskId, token: Token, bytes: Bytes) -> Result<(), Error> {
+        if bytes.len() > CHECKPOINT_BYTES_MAX {
+            let message = format!("has {} bytes, {CHECKPOINT_BYTES_MAX} are allowed", bytes.len());
+            return Err(Error::Invalid { field: "checkpoint", message });
+        }
+        self.change(id, |record, now| transition::save(record, token, bytes.clone(), now)).await?;
+        Ok(())
     }
 
     /// What follows from a sign of life.

@@ -132,7 +132,11 @@ impl Counters {
             }
             Happened::Cancelled => all.of(&after.kind).cancelled += 1,
             Happened::Requeued => all.retries += 1,
-            Happened::Started | Happened::Released | Happened::Promoted | Happened::Removed => {}
+            Happened::Started
+            | Happened::Released
+            | Happened::Checkpointed
+            | Happened::Promoted
+            | Happened::Removed => {}
         }
     }
 

@@ -161,6 +161,11 @@ impl Session {
         Ok(pulse)
     }
 
+    /// Whose session it is.
+    pub fn broker(&self) -> &Broker {
+        &self.broker
+    }
+
     /// Whether the worker has begun another session.
     pub fn is_over(&self) -> bool {
         self.link.replaced.is_cancelled()

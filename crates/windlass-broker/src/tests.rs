@@ -8,6 +8,7 @@ mod leases;
 mod life;
 mod schedules;
 mod sessions;
+mod unique;
 mod waiting;
 mod workers;
 
@@ -74,6 +75,7 @@ fn echo() -> Submit {
         timeout_ms: limits::TIMEOUT_MS_DEFAULT,
         retention_ms: 60_000,
         metadata: Vec::new(),
+        unique: None,
         fingerprint: None,
     }
 }

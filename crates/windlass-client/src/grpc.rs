@@ -143,7 +143,10 @@ fn problem(
         ("malformed", _) => 400,
         ("out_of_range" | "not_supported", _) => 422,
         ("not_found", _) | (_, Code::NotFound) => 404,
-        ("task_exists" | "unique_conflict" | "task_terminal" | "wrong_state" | "lease_lost" | "aborted", _) => 409,
+        (
+            "task_exists" | "unique_conflict" | "task_terminal" | "wrong_state" | "lease_lost" | "aborted",
+            _,
+        ) => 409,
         ("too_large", _) => 413,
         ("disk_full", _) => 507,
         (_, Code::Unavailable) => 503,
@@ -237,6 +240,8 @@ fn task(task: v1::Task) -> Result<Task, Error> {
         error: task.error.map(Into::into),
         result,
         result_base64,
+        checkpoint_at: time(task.checkpoint_at),
+        checkpoint_base64: task.checkpoint.map(Base64),
         lease: None,
     })
 }

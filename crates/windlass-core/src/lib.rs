@@ -19,7 +19,7 @@ pub mod unique;
 pub use ids::{InvalidName, Name, TaskId, Token};
 pub use priority::{Class, Priority};
 pub use state::{CancelReason, Lease, State, StateName};
-pub use task::{Attempt, Body, NewTask, Outcome, Payload, Progress, Record, Task};
+pub use task::{Attempt, Body, Checkpoint, NewTask, Outcome, Payload, Progress, Record, Task};
 pub use time::Now;
 pub use transition::{Change, Refusal, Transition};
 pub use unique::{Hold, OnConflict, Unique, UniqueKey};

@@ -39,6 +39,8 @@ pub const METADATA_BYTES_MAX: usize = 16 * 1024;
 pub const ERROR_BYTES_MAX: usize = 16 * 1024;
 /// The note of a progress report.
 pub const PROGRESS_NOTE_BYTES_MAX: usize = 1024;
+/// What a worker may save of its work: a position and some counts fit, the work itself belongs elsewhere.
+pub const CHECKPOINT_BYTES_MAX: usize = 64 * 1024;
 /// Attempts kept per task; older ones are dropped, their count stays in `attempts`.
 pub const ATTEMPTS_KEPT_MAX: usize = 32;
 /// Retries a task may ask for.

@@ -85,6 +85,14 @@ pub struct Record {
     /// Set by the worker while it runs; kept in memory only.
     pub progress: Option<Progress>,
     pub unique: Option<Box<Hold>>,
+    /// What a worker saved of its work, for the attempts that follow.
+    pub checkpoint: Option<Box<Checkpoint>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    pub bytes: Bytes,
+    pub saved_at: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -137,9 +145,12 @@ pub struct Progress {
 }
 
 impl Task {
-    /// Payload and result: what counts towards [`crate::limits::ANSWER_BYTES_MAX`].
+    /// Payload, result and checkpoint: what counts towards [`crate::limits::ANSWER_BYTES_MAX`].
     pub fn bytes(&self) -> usize {
-        self.body.payload.bytes().len() + self.record.result.as_ref().map_or(0, |result| result.bytes().len())
+        let record = &self.record;
+        self.body.payload.bytes().len()
+            + record.result.as_ref().map_or(0, |result| result.bytes().len())
+            + record.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.bytes.len())
     }
 }
 
@@ -180,6 +191,7 @@ impl Record {
             history: Vec::new(),
             progress: None,
             unique: new.unique.as_ref().map(|unique| Box::new(Hold::new(unique, new.created_at))),
+            checkpoint: None,
         }
     }
 

@@ -12,8 +12,10 @@ mod tests;
 
 pub use decide::{
     Claim, Extension, Failure, cancel, claim, complete, extend, fail, lose_lease, release, remove, retry,
-    tick,
+    save, tick,
 };
+
+use bytes::Bytes;
 
 use crate::ids::{Name, TaskId, Token};
 use crate::state::{CancelReason, StateName};
@@ -53,6 +55,11 @@ pub enum Change {
         at: u64,
         reason: CancelReason,
     },
+    /// The worker saved what the next attempt shall begin with; an empty one takes the last one away.
+    Checkpointed {
+        at: u64,
+        bytes: Bytes,
+    },
     /// Its time came.
     Promoted {
         at: u64,
@@ -76,6 +83,7 @@ impl Change {
             | Change::LeaseLost { at, .. }
             | Change::Released { at, .. }
             | Change::Cancelled { at, .. }
+            | Change::Checkpointed { at, .. }
             | Change::Promoted { at }
             | Change::Requeued { at }
             | Change::Removed { at } => *at,

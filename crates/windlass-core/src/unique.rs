@@ -23,7 +23,11 @@ pub struct InvalidKey;
 
 impl UniqueKey {
     pub fn new(text: &str) -> Result<Self, InvalidKey> {
-        if (1..=UNIQUE_KEY_BYTES_MAX).contains(&text.len()) { Ok(Self(Arc::from(text))) } else { Err(InvalidKey) }
+        if (1..=UNIQUE_KEY_BYTES_MAX).contains(&text.len()) {
+            Ok(Self(Arc::from(text)))
+        } else {
+            Err(InvalidKey)
+        }
     }
 
     pub fn as_str(&self) -> &str {
@@ -187,13 +191,8 @@ mod tests {
     #[test]
     fn every_live_state_holds_and_every_end_frees() {
         let at = NOW;
-        let live = [
-            State::Scheduled { at },
-            State::Blocked,
-            State::Pending,
-            running(),
-            State::Retrying { at },
-        ];
+        let live =
+            [State::Scheduled { at }, State::Blocked, State::Pending, running(), State::Retrying { at }];
         for state in live {
             let record = holder(state, None, None);
             assert_eq!(contend(OnConflict::Return, Some(&record), NOW), Contest::Return);

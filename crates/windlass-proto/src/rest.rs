@@ -28,8 +28,8 @@ pub use invalid::{Fault, Invalid};
 pub(crate) use json::keep;
 pub use json::{Base64, Json};
 pub use outcome::{
-    CompleteBody, ExtendBody, Extended, FailBody, Failing, OutcomeBody, ProgressBody, ReleaseBody,
-    result_payload,
+    CompleteBody, ExtendBody, Extended, Extending, FailBody, Failing, OutcomeBody, ProgressBody, ReleaseBody,
+    checkpoint, result_payload,
 };
 pub use problem::{FieldError, Problem};
 pub use queues::{Affected, DeadSelection, QueueBody, QueuesBody, Rates, StateCounts};

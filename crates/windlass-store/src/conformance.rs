@@ -5,6 +5,7 @@
 //! scanned and compared with its counters ([`Harness::check`]), whatever the case was about.
 
 pub mod changes;
+pub mod checkpoints;
 pub mod claims;
 pub mod inserts;
 pub mod leases;
@@ -117,6 +118,13 @@ macro_rules! conformance_suite {
                 one_of_many_racing_changes_is_committed
                 a_batch_answers_in_order
                 a_lease_is_not_committed
+            }
+            checkpoints {
+                a_checkpoint_is_kept_until_the_task_completes
+                an_empty_checkpoint_takes_the_last_one_away
+                only_the_holder_saves
+                saving_leaves_the_lease_as_it_was
+                checkpoints_outlive_a_reopen
             }
             leases {
                 a_lease_runs_out

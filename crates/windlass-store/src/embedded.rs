@@ -37,7 +37,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use windlass_core::schedule::Schedule;
-use windlass_core::{Name, NewTask, Record, Task, TaskId, Transition};
+use windlass_core::{Change, Name, NewTask, Record, Task, TaskId, Transition};
 
 pub use open::Options;
 
@@ -159,6 +159,10 @@ impl Store for EmbeddedStore {
     }
 
     async fn commit(&self, transitions: Vec<Transition>) -> Result<Vec<Committed>, Error> {
+        // The last room is for finishing work, and a checkpoint finishes nothing.
+        if transitions.iter().any(saves) && self.shared.space.is_short() {
+            return Err(Error::NoSpace);
+        }
         let command = Command::Commit { transitions };
         let entry = command.encode();
         self.send(command, entry, Reply::Committed).await
@@ -273,6 +277,10 @@ impl Store for EmbeddedStore {
         }
         self.shared.failed().map_or(Ok(()), Err)
     }
+}
+
+fn saves(transition: &Transition) -> bool {
+    matches!(&transition.change, Change::Checkpointed { bytes, .. } if !bytes.is_empty())
 }
 
 fn submitted(task: NewTask) -> Submitted {

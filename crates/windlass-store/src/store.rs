@@ -308,9 +308,12 @@ impl Ledger {
                 self.dead_lettered += u64::from(*dead);
             }
             Change::Cancelled { reason: CancelReason::Expired, .. } => self.expired += 1,
-            Change::Cancelled { reason: CancelReason::Asked | CancelReason::Replaced, .. } => self.cancelled += 1,
+            Change::Cancelled { reason: CancelReason::Asked | CancelReason::Replaced, .. } => {
+                self.cancelled += 1
+            }
             Change::Removed { .. } => self.removed += 1,
             Change::Claimed { .. }
+            | Change::Checkpointed { .. }
             | Change::Released { .. }
             | Change::Promoted { .. }
             | Change::Requeued { .. } => {}

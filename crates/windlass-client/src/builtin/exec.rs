@@ -1,8 +1,12 @@
 //! Runs a program for each task, in any language and without a library: the payload is its input, its output the result,
 //! its exit code the outcome. No shell is involved; the payload never becomes part of a command line.
 //!
+//! What it writes to the file `WINDLASS_CHECKPOINT_FILE` is there again for the next attempt.
+//!
 //! The program leads a process group of its own. Whatever ends the attempt early (cancel, time limit, lost lease,
 //! shutdown) kills the whole group, children included.
+
+mod saved;
 
 use std::ffi::OsString;
 use std::pin::Pin;
@@ -15,7 +19,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use windlass_core::{Payload, limits};
 
-use crate::worker::{Context, Handler, Job, Outcome};
+use crate::worker::{Cause, Context, Handler, Job, Outcome};
+use saved::Saved;
 
 /// `EX_DATAERR` of sysexits.h: the input is wrong and no retry will help.
 pub const EXIT_FATAL: i32 = 65;
@@ -42,7 +47,11 @@ impl Handler for Exec {
 
 impl Exec {
     async fn attempt(&self, context: Context, job: Job) -> Outcome {
-        let mut child = match self.command(&job).spawn() {
+        let mut saved = match Saved::new(&job) {
+            Ok(saved) => saved,
+            Err(error) => return Outcome::Retry { error: format!("cannot make a file: {error}") },
+        };
+        let mut child = match self.command(&job).env("WINDLASS_CHECKPOINT_FILE", saved.path()).spawn() {
             Ok(child) => child,
             Err(error) => {
                 let error = format!("cannot start {}: {error}", self.program.display());
@@ -53,13 +62,22 @@ impl Exec {
         let ended = tokio::select! {
             ended = converse(&mut child, &group, job.payload.bytes()) => Some(ended),
             _ = context.cancelled() => None,
+            () = saved.keep(&context) => None,
         };
         match ended {
-            Some(Ok(ended)) => ended.outcome(),
+            Some(Ok(ended)) => {
+                if !ended.status.success() {
+                    saved.look(&context).await;
+                }
+                ended.outcome()
+            }
             Some(Err(error)) => Outcome::Retry { error: format!("lost the program: {error}") },
             None => {
                 group.signal(Signal::TERM);
                 let _ = tokio::time::timeout(KILL_AFTER, child.wait()).await;
+                if context.cause() == Some(Cause::ShuttingDown) {
+                    saved.look(&context).await;
+                }
                 Outcome::Release
             }
         }

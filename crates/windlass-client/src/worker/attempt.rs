@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use super::Shared;
 use super::context::{Cause, Context, Job};
 use super::handler::{Entry, Running};
+use super::outbox;
 use super::outcome::Outcome;
 use super::pool::Pool;
 use super::port::{Error, Word};
@@ -156,6 +157,7 @@ async fn until_end(shared: &Shared, context: &Context, mut running: Running, wai
         () = stopped => End::Dropped,
         () = sleep_until(context.deadline()) => End::TimedOut,
         () = send_progress(shared, context) => End::Dropped,
+        () = save_checkpoints(shared, context) => End::Dropped,
     }
 }
 
@@ -183,6 +185,9 @@ fn decide(shared: &Shared, context: &Context, end: End, ran: Duration) -> Option
         }
         Some(Outcome::Done(_)) => tracing::debug!(%task_id, %worker_id, %kind, ran_ms, "done"),
         Some(Outcome::Release) => tracing::info!(%task_id, %worker_id, %kind, ran_ms, "released"),
+        Some(Outcome::Snooze { delay }) => {
+            tracing::info!(%task_id, %worker_id, %kind, ran_ms, ?delay, "snoozed");
+        }
         Some(Outcome::Retry { error } | Outcome::RetryIn { error, .. }) => {
             tracing::info!(%task_id, %worker_id, %kind, ran_ms, error, "failed");
         }
@@ -205,6 +210,37 @@ async fn send_progress(shared: &Shared, context: &Context) {
         }
         // sleep: the pace of progress reports.
         sleep(PROGRESS_EVERY).await;
+    }
+}
+
+/// Never ends by itself; a checkpoint that gets no answer is sent again, since the handler waits for it.
+async fn save_checkpoints(shared: &Shared, context: &Context) {
+    let held = context.held();
+    loop {
+        let saves = context.next_saves().await;
+        let Some(newest) = saves.last().map(|save| save.bytes.clone()) else { continue };
+        let mut failures = 0;
+        let answer = loop {
+            match shared.port.save(&held, newest.clone()).await {
+                Ok(Word::Continue) => break Ok(()),
+                Ok(Word::Cancel) => {
+                    context.stop(Cause::Cancelled);
+                    break Err(Error::LeaseLost);
+                }
+                Err(Error::LeaseLost) => {
+                    context.stop(Cause::LeaseLost);
+                    break Err(Error::LeaseLost);
+                }
+                Err(error @ Error::Refused { .. }) => break Err(error),
+                Err(error @ Error::Unavailable { .. }) => {
+                    failures += 1;
+                    // sleep: the backoff after an unanswered call.
+                    sleep(outbox::pause(failures, &error)).await;
+                }
+            }
+        };
+        // Whoever does not wait any longer needs no answer.
+        saves.into_iter().for_each(|save| drop(save.saved.send(answer.clone())));
     }
 }
 

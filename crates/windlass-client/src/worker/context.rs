@@ -4,14 +4,15 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use windlass_core::{Name, Payload, Priority, Progress, TaskId, Token, limits};
 
 use super::outcome::Failure;
-use super::port::Held;
+use super::port::{Error, Held};
 
 /// A claimed task.
 #[derive(Debug, Clone)]
@@ -26,6 +27,8 @@ pub struct Job {
     pub attempt: u32,
     pub max_retries: u32,
     pub timeout: Duration,
+    /// What an earlier attempt saved.
+    pub checkpoint: Option<Bytes>,
     pub token: Token,
 }
 
@@ -71,6 +74,16 @@ struct Shared {
     stopped: Notify,
     progress: Mutex<Option<Progress>>,
     progressed: Notify,
+    checkpoint: Mutex<Option<Bytes>>,
+    saves: Mutex<Vec<Save>>,
+    asked: Notify,
+}
+
+/// A checkpoint on its way to the broker, and who waits for that.
+#[derive(Debug)]
+pub(super) struct Save {
+    pub(super) bytes: Bytes,
+    pub(super) saved: oneshot::Sender<Result<(), Error>>,
 }
 
 impl Context {
@@ -89,6 +102,9 @@ impl Context {
             stopped: Notify::new(),
             progress: Mutex::new(None),
             progressed: Notify::new(),
+            checkpoint: Mutex::new(job.checkpoint.clone()),
+            saves: Mutex::default(),
+            asked: Notify::new(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -120,6 +136,31 @@ impl Context {
         let note = note.map(|note| cut(note, limits::PROGRESS_NOTE_BYTES_MAX).into());
         *self.shared.progress.lock() = Some(Progress { fraction, note });
         self.shared.progressed.notify_one();
+    }
+
+    /// What the last attempt saved, or this one since.
+    pub fn checkpoint(&self) -> Option<Bytes> {
+        self.shared.checkpoint.lock().clone()
+    }
+
+    /// Keeps up to 64 KiB for the attempts that follow, whoever runs them. It is durable when this answers; while the broker
+    /// cannot be reached it is tried again and again. It is gone when the task is completed, or by saving nothing.
+    ///
+    /// An error means that the task is no longer this worker's, or that the checkpoint is too large.
+    pub async fn save_checkpoint(&self, bytes: impl Into<Bytes>) -> Result<(), Error> {
+        let bytes: Bytes = bytes.into();
+        if bytes.len() > limits::CHECKPOINT_BYTES_MAX {
+            let most = limits::CHECKPOINT_BYTES_MAX;
+            let detail = format!("a checkpoint of {} bytes, {most} are allowed", bytes.len());
+            return Err(Error::Refused { code: "too_large".into(), detail });
+        }
+        let (tell, saved) = oneshot::channel();
+        self.shared.saves.lock().push(Save { bytes: bytes.clone(), saved: tell });
+        self.shared.asked.notify_one();
+        // Nobody answers when the attempt is over.
+        saved.await.unwrap_or(Err(Error::LeaseLost))?;
+        *self.shared.checkpoint.lock() = Some(bytes).filter(|bytes| !bytes.is_empty());
+        Ok(())
     }
 
     /// Writes a line to the worker's log, with the task, its type, the attempt and the worker beside it.
@@ -178,6 +219,17 @@ impl Context {
 
     pub(super) fn held(&self) -> Held {
         Held { id: self.shared.id.clone(), token: self.shared.token }
+    }
+
+    /// Waits for checkpoints that were not taken yet; the last of them counts for all.
+    pub(super) async fn next_saves(&self) -> Vec<Save> {
+        loop {
+            let saves = std::mem::take(&mut *self.shared.saves.lock());
+            if !saves.is_empty() {
+                return saves;
+            }
+            self.shared.asked.notified().await;
+        }
     }
 
     /// Waits for a report that was not taken yet.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use windlass_broker::{self as broker, Broker, ClaimRequest, Finish};
 use windlass_core::{Name, Progress, State, Task};
 
@@ -61,6 +62,16 @@ impl Port for BrokerPort {
         Ok(if extension.cancel_requested { Word::Cancel } else { Word::Continue })
     }
 
+    async fn save(&self, held: &Held, checkpoint: Bytes) -> Result<Word, Error> {
+        match self.broker.save_checkpoint(&held.id, held.token, checkpoint).await {
+            // How it ended is told by the extension.
+            Ok(()) | Err(broker::Error::LeaseLost) => {}
+            Err(error) => return Err(refusal(error)),
+        }
+        let extension = self.broker.extend(&held.id, held.token, None, None).await.map_err(refusal)?;
+        Ok(if extension.cancel_requested { Word::Cancel } else { Word::Continue })
+    }
+
     async fn heartbeat(&self, leases: &[Held], leaving: bool) -> Result<Vec<Stop>, Error> {
         let profile = self.profile();
         let beat = broker::Beat {
@@ -108,6 +119,7 @@ fn job(task: Task) -> Option<Job> {
         attempt: task.record.attempts,
         max_retries: task.body.max_retries,
         timeout: Duration::from_millis(task.body.timeout_ms),
+        checkpoint: task.record.checkpoint.map(|checkpoint| checkpoint.bytes),
     })
 }
 

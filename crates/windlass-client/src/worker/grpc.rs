@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use parking_lot::Mutex as Lock;
 use tokio::sync::{Mutex, Notify, mpsc};
 use tonic::Request;
@@ -81,6 +82,18 @@ impl GrpcPort {
             session: Mutex::default(),
             stops: Arc::default(),
         })
+    }
+
+    async fn extend(&self, extension: Extension) -> Result<Word, Error> {
+        let mut extended = self.session().await?.extend(vec![extension]).await?;
+        if let Some(error) = extended.refusals.pop().and_then(|refusal| refusal.error) {
+            return Err(wire::outcome_refusal(error));
+        }
+        match (extended.lost.is_empty(), extended.cancel.is_empty()) {
+            (false, _) => Err(Error::LeaseLost),
+            (true, false) => Ok(Word::Cancel),
+            (true, true) => Ok(Word::Continue),
+        }
     }
 
     fn profile(&self) -> &Profile {
@@ -185,13 +198,11 @@ impl Port for GrpcPort {
     }
 
     async fn progress(&self, held: &Held, progress: Progress) -> Result<Word, Error> {
-        let extension = Extension { progress: Some(progress.into()), ..wire::extension(held) };
-        let extended = self.session().await?.extend(vec![extension]).await?;
-        match (extended.lost.is_empty(), extended.cancel.is_empty()) {
-            (false, _) => Err(Error::LeaseLost),
-            (true, false) => Ok(Word::Cancel),
-            (true, true) => Ok(Word::Continue),
-        }
+        self.extend(Extension { progress: Some(progress.into()), ..wire::extension(held) }).await
+    }
+
+    async fn save(&self, held: &Held, checkpoint: Bytes) -> Result<Word, Error> {
+        self.extend(Extension { checkpoint: Some(checkpoint), ..wire::extension(held) }).await
     }
 
     async fn heartbeat(&self, leases: &[Held], leaving: bool) -> Result<Vec<Stop>, Error> {

@@ -207,6 +207,7 @@ fn verdict(outcome: Outcome) -> Verdict {
         Outcome::RetryIn { error, delay } => failed(error, true, Some(delay)),
         Outcome::Fatal { error } => failed(error, false, None),
         Outcome::Release => Verdict::Released { delay: None },
+        Outcome::Snooze { delay } => Verdict::Released { delay: Some(delay) },
     }
 }
 

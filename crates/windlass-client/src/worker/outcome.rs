@@ -23,6 +23,10 @@ pub enum Outcome {
     },
     /// Give it back; no attempt is used.
     Release,
+    /// Give it back, to start again after a delay; no attempt is used.
+    Snooze {
+        delay: Duration,
+    },
 }
 
 impl Outcome {
@@ -42,14 +46,30 @@ impl Outcome {
     pub fn fatal(error: impl ToString) -> Self {
         Failure::fatal(error).into()
     }
+
+    /// Not now: the task starts again after this delay, and no attempt is used.
+    pub fn snooze(delay: Duration) -> Self {
+        Failure::snooze(delay).into()
+    }
 }
 
 /// The failing part of [`Outcome`], for handlers that return a `Result`. Every error type becomes a retry by `?`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Failure {
-    Retry { error: String },
-    RetryIn { error: String, delay: Duration },
-    Fatal { error: String },
+    Retry {
+        error: String,
+    },
+    RetryIn {
+        error: String,
+        delay: Duration,
+    },
+    Fatal {
+        error: String,
+    },
+    /// No failure at all: the task is given back, to start again after a delay.
+    Snooze {
+        delay: Duration,
+    },
 }
 
 impl Failure {
@@ -63,6 +83,10 @@ impl Failure {
 
     pub fn fatal(error: impl ToString) -> Self {
         Self::Fatal { error: error.to_string() }
+    }
+
+    pub fn snooze(delay: Duration) -> Self {
+        Self::Snooze { delay }
     }
 }
 
@@ -84,6 +108,7 @@ impl From<Failure> for Outcome {
             Failure::Retry { error } => Outcome::Retry { error },
             Failure::RetryIn { error, delay } => Outcome::RetryIn { error, delay },
             Failure::Fatal { error } => Outcome::Fatal { error },
+            Failure::Snooze { delay } => Outcome::Snooze { delay },
         }
     }
 }

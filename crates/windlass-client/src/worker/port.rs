@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use windlass_core::choice::{Mode, Queue};
 use windlass_core::{Name, Payload, Progress, TaskId, Token};
 
@@ -32,6 +33,10 @@ pub trait Port: Debug + Send + Sync + 'static {
 
     /// Extends one lease and keeps a progress report.
     async fn progress(&self, held: &Held, progress: Progress) -> Result<Word, Error>;
+
+    /// Extends one lease and keeps what the next attempt shall begin with; durable when it answers. Nothing is kept unless the
+    /// answer is [`Word::Continue`].
+    async fn save(&self, held: &Held, checkpoint: Bytes) -> Result<Word, Error>;
 
     /// Says that the worker lives and extends the leases it names. With `leaving` the worker is gone, and what it still
     /// holds goes back.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use serde_json::value::RawValue;
 use windlass_core::choice::Mode;
@@ -36,6 +37,22 @@ impl RestPort {
 
     fn profile(&self) -> &Profile {
         self.profile.as_deref().expect("a worker begins before it asks")
+    }
+
+    async fn extend(
+        &self,
+        held: &Held,
+        progress: Option<Progress>,
+        checkpoint: Option<Bytes>,
+    ) -> Result<Word, Error> {
+        let body = ExtendBody {
+            lease: held.token.to_string(),
+            lease_seconds: None,
+            progress: progress.map(Into::into),
+            checkpoint_base64: checkpoint.map(Base64),
+        };
+        let extended = self.client.extend(&held.id, &body).await.map_err(outcome_refusal)?;
+        Ok(if extended.cancel_requested { Word::Cancel } else { Word::Continue })
     }
 
     async fn send(&self, report: &Report) -> Result<(), Error> {
@@ -88,18 +105,20 @@ impl Port for RestPort {
     }
 
     async fn progress(&self, held: &Held, progress: Progress) -> Result<Word, Error> {
-        let body = ExtendBody {
-            lease: held.token.to_string(),
-            lease_seconds: None,
-            progress: Some(progress.into()),
-        };
-        let extended = self.client.extend(&held.id, &body).await.map_err(outcome_refusal)?;
-        Ok(if extended.cancel_requested { Word::Cancel } else { Word::Continue })
+        self.extend(held, Some(progress), None).await
+    }
+
+    async fn save(&self, held: &Held, checkpoint: Bytes) -> Result<Word, Error> {
+        self.extend(held, None, Some(checkpoint)).await
     }
 
     async fn heartbeat(&self, leases: &[Held], leaving: bool) -> Result<Vec<Stop>, Error> {
         let profile = self.profile();
-        let lease = |held: &Held| LeaseRef { id: held.id.clone(), lease: held.token.to_string() };
+        let lease = |held: &Held| LeaseRef {
+            id: held.id.clone(),
+            lease: held.token.to_string(),
+            checkpoint_base64: None,
+        };
         let body = BeatBody {
             worker_id: None,
             incarnation: profile.incarnation,
@@ -149,6 +168,7 @@ fn job(task: TaskBody) -> Result<Job, Error> {
         attempt: task.attempts,
         max_retries: task.max_retries,
         timeout: Duration::from_millis(task.timeout_seconds.as_ms()),
+        checkpoint: task.checkpoint_base64.map(|base64| base64.0),
     })
 }
 

@@ -1,5 +1,6 @@
 //! The runtime on a real broker in the same process.
 
+mod checkpoints;
 mod layers;
 mod lossy;
 
@@ -12,7 +13,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_broker::{Broker, Settings, Start, Submit};
-use windlass_core::{Name, Payload, Priority, StateName, Task, TaskId, retry};
+use windlass_core::{Name, Payload, Priority, StateName, Task, TaskId, limits, retry};
 use windlass_store::SystemClock;
 use windlass_store::memory::MemoryStore;
 
@@ -64,6 +65,7 @@ impl Bench {
             timeout_ms,
             retention_ms: 60_000,
             metadata: Vec::new(),
+            unique: None,
             fingerprint: None,
         };
         self.broker.submit(submit).await.unwrap().task.record.id

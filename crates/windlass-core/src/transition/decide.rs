@@ -1,5 +1,7 @@
 //! The decisions. Each returns `Ok(None)` when the input only repeats what the record already shows.
 
+use bytes::Bytes;
+
 use crate::ids::{Name, Token};
 use crate::limits::ERROR_BYTES_MAX;
 use crate::state::{CancelReason, Lease, State};
@@ -67,6 +69,14 @@ pub fn release(record: &Record, token: Token, delay_ms: Option<u64>, now: u64) -
             Ok(Some(Change::Released { at: now, until }))
         }
         None => Ok(None),
+    }
+}
+
+/// Keeps the holder's checkpoint; an empty one takes the last one away.
+pub fn save(record: &Record, token: Token, bytes: Bytes, now: u64) -> Decision {
+    match &record.state {
+        State::Running(lease) if lease.token == token => Ok(Some(Change::Checkpointed { at: now, bytes })),
+        _ => Err(Refusal::LeaseLost),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::limits::ATTEMPTS_KEPT_MAX;
 use crate::state::{Lease, State};
-use crate::task::{Attempt, Outcome, Record};
+use crate::task::{Attempt, Checkpoint, Outcome, Record};
 use crate::transition::Change;
 
 impl Record {
@@ -28,6 +28,7 @@ impl Record {
                 self.end_attempt(*at, Outcome::Completed, None);
                 self.error = None;
                 self.result = result.clone();
+                self.checkpoint = None;
                 self.state = State::Completed { at: *at };
             }
             Change::Failed { at, error, retry_at } => {
@@ -57,6 +58,10 @@ impl Record {
             Change::Cancelled { at, reason } => {
                 self.end_attempt(*at, Outcome::Cancelled, None);
                 self.state = State::Cancelled { at: *at, reason: *reason };
+            }
+            Change::Checkpointed { at, bytes } => {
+                let saved = || Box::new(Checkpoint { bytes: bytes.clone(), saved_at: *at });
+                self.checkpoint = (!bytes.is_empty()).then(saved);
             }
             Change::Promoted { .. } => {
                 self.order = order;

@@ -84,7 +84,7 @@ fn leases(leases: Vec<LeaseRef>) -> Result<Vec<rest::LeaseRef>, Invalid> {
     }
     let lease = |lease: LeaseRef| {
         let id: TaskId = parsed("leases.id", &lease.id)?;
-        Ok(rest::LeaseRef { id, lease: lease.lease })
+        Ok(rest::LeaseRef { id, lease: lease.lease, checkpoint_base64: None })
     };
     leases.into_iter().map(lease).collect()
 }

@@ -1,6 +1,7 @@
 //! What the holder of a lease reports.
 
-use windlass_core::{Payload, Progress as Made, TaskId};
+use bytes::Bytes;
+use windlass_core::{Payload, TaskId};
 
 use super::content::Content;
 use super::names::parsed;
@@ -8,7 +9,9 @@ use super::v1::{
     CompleteRequest, ExtendRequest, Extension, FailRequest, Failed, Outcome, Progress, ReleaseRequest,
     Released, outcome,
 };
-use crate::rest::{ExtendBody, FailBody, Failing, Invalid, ProgressBody, ReleaseBody, Seconds};
+use crate::rest::{
+    ExtendBody, Extending, FailBody, Failing, Invalid, ProgressBody, ReleaseBody, Seconds, checkpoint,
+};
 
 /// A report that passed every check that needs no broker.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,24 +69,29 @@ impl ReleaseRequest {
 }
 
 impl ExtendRequest {
-    /// The task, its new lease in milliseconds, and its progress.
-    pub fn check(self) -> Result<(TaskId, Option<u64>, Option<Made>), Invalid> {
+    pub fn check(self) -> Result<(TaskId, Extending), Invalid> {
         let body = ExtendBody {
             lease: self.lease,
             lease_seconds: self.lease_seconds.map(Seconds),
             progress: self.progress.map(Into::into),
+            checkpoint_base64: None,
         };
         let id = parsed("id", &self.id)?;
-        let (lease_ms, progress) = body.check()?;
-        Ok((id, lease_ms, progress))
+        Ok((id, Extending { checkpoint: own(self.checkpoint)?, ..body.check()? }))
     }
 }
 
 impl Extension {
-    pub fn check(self) -> Result<(TaskId, Option<Made>), Invalid> {
+    pub fn check(self) -> Result<(TaskId, Extending), Invalid> {
         let progress = self.progress.map(|progress| ProgressBody::from(progress).check()).transpose()?;
-        Ok((parsed("id", &self.id)?, progress))
+        let checkpoint = own(self.checkpoint)?;
+        Ok((parsed("id", &self.id)?, Extending { lease_ms: None, progress, checkpoint }))
     }
+}
+
+/// A checkpoint that does not keep the message alive in which it came.
+fn own(bytes: Option<Bytes>) -> Result<Option<Bytes>, Invalid> {
+    Ok(checkpoint("checkpoint", bytes)?.map(|bytes| Bytes::copy_from_slice(&bytes)))
 }
 
 impl Failed {

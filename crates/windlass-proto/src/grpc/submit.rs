@@ -64,10 +64,7 @@ impl NewTask {
     }
 
     fn refuse_unsupported(&self) -> Result<(), Invalid> {
-        let fields = [
-            ("dependencies", !self.dependencies.is_empty()),
-            ("key", self.key.is_some()),
-        ];
+        let fields = [("dependencies", !self.dependencies.is_empty()), ("key", self.key.is_some())];
         match fields.into_iter().find(|(_, given)| *given) {
             Some((field, _)) => {
                 Err(Invalid::new(Fault::NotSupported, field, "is not supported by this version"))

@@ -78,6 +78,8 @@ impl From<Known> for Task {
             unique_until: record.unique.as_ref().and_then(|hold| hold.until).map(timestamp),
             unique_key: record.unique.map(|hold| hold.key.to_string()),
             cancel_reason,
+            checkpoint_at: record.checkpoint.as_ref().map(|it| timestamp(it.saved_at)),
+            checkpoint: record.checkpoint.map(|it| it.bytes),
             payload: Some(body.payload.into()),
             retry: Some(body.retry.into()),
             metadata: body.metadata.into_iter().collect(),
@@ -102,6 +104,7 @@ impl From<Known> for LeasedTask {
             created_at: Some(timestamp(record.created_at)),
             lease_expires_at: lease.map(|lease| timestamp(lease.expires_at)),
             scheduled_at: record.scheduled_at.map(timestamp),
+            checkpoint: record.checkpoint.map(|it| it.bytes),
             payload: Some(body.payload.into()),
             metadata: body.metadata.into_iter().collect(),
         }

@@ -3,10 +3,12 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use windlass_core::limits::{HORIZON_MS, LEASE_MS_MAX, LEASE_MS_MIN, PROGRESS_NOTE_BYTES_MAX};
+use windlass_core::limits::{
+    CHECKPOINT_BYTES_MAX, HORIZON_MS, LEASE_MS_MAX, LEASE_MS_MIN, PROGRESS_NOTE_BYTES_MAX,
+};
 use windlass_core::{Payload, Progress, Record, State, StateName, TaskId};
 
-use super::invalid::Invalid;
+use super::invalid::{Fault, Invalid};
 use super::json::{Base64, Content};
 use super::text;
 use super::time::{Seconds, Time};
@@ -21,12 +23,37 @@ pub struct ExtendBody {
     pub lease_seconds: Option<Seconds>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<ProgressBody>,
+    /// Up to 64 KiB for the attempts that follow, durable when this is answered; an empty one takes the last one away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_base64: Option<Base64>,
+}
+
+/// A wish for more time that passed every check that needs no broker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Extending {
+    pub lease_ms: Option<u64>,
+    pub progress: Option<Progress>,
+    pub checkpoint: Option<Bytes>,
 }
 
 impl ExtendBody {
-    pub fn check(self) -> Result<(Option<u64>, Option<Progress>), Invalid> {
+    pub fn check(self) -> Result<Extending, Invalid> {
         let lease = |lease: Seconds| lease.check("lease_seconds", LEASE_MS_MIN..=LEASE_MS_MAX);
-        Ok((self.lease_seconds.map(lease).transpose()?, self.progress.map(ProgressBody::check).transpose()?))
+        Ok(Extending {
+            lease_ms: self.lease_seconds.map(lease).transpose()?,
+            progress: self.progress.map(ProgressBody::check).transpose()?,
+            checkpoint: checkpoint("checkpoint_base64", self.checkpoint_base64.map(|base64| base64.0))?,
+        })
+    }
+}
+
+pub fn checkpoint(field: &'static str, bytes: Option<Bytes>) -> Result<Option<Bytes>, Invalid> {
+    match bytes {
+        Some(bytes) if bytes.len() > CHECKPOINT_BYTES_MAX => {
+            let message = format!("has {} bytes, {CHECKPOINT_BYTES_MAX} are allowed", bytes.len());
+            Err(Invalid::new(Fault::TooLarge, field, message))
+        }
+        bytes => Ok(bytes),
     }
 }
 

@@ -145,19 +145,12 @@ impl<'a> SubmitBody<'a> {
                 .map(|span| span.check("retention_seconds", 0..=RETENTION_MS_MAX))
                 .transpose()?,
             metadata: checked_metadata(self.metadata)?,
-            unique: unique(
-                self.unique_key.as_deref(),
-                self.unique_for_seconds,
-                self.on_conflict.as_deref(),
-            )?,
+            unique: unique(self.unique_key.as_deref(), self.unique_for_seconds, self.on_conflict.as_deref())?,
         })
     }
 
     fn refuse_unsupported(&self) -> Result<(), Invalid> {
-        let fields = [
-            ("dependencies", self.dependencies),
-            ("key", self.key),
-        ];
+        let fields = [("dependencies", self.dependencies), ("key", self.key)];
         match fields.into_iter().find(|(_, value)| value.is_some()) {
             Some((field, _)) => {
                 Err(Invalid::new(Fault::NotSupported, field, "is not supported by this version"))

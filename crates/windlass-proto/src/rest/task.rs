@@ -79,6 +79,12 @@ pub struct TaskBody {
     pub result: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_base64: Option<Base64>,
+    /// When its worker saved its checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_at: Option<Time>,
+    /// What an earlier attempt saved, or this one; not in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_base64: Option<Base64>,
     /// The proof of the claim, in the answer to the claim only.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
@@ -130,6 +136,10 @@ impl From<Task> for TaskBody {
             Some(hold) => (Some(hold.key.to_string()), hold.until.map(Time::from_ms)),
             None => (None, None),
         };
+        let (checkpoint_at, checkpoint_base64) = match record.checkpoint {
+            Some(it) => (Some(Time::from_ms(it.saved_at)), Some(Base64(it.bytes))),
+            None => (None, None),
+        };
         let (payload, payload_base64) = split(Some(body.payload));
         let (result, result_base64) = split(record.result);
         Self {
@@ -164,6 +174,8 @@ impl From<Task> for TaskBody {
             error: record.error,
             result,
             result_base64,
+            checkpoint_at,
+            checkpoint_base64,
             lease: None,
         }
     }

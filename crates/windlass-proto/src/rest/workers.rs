@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use windlass_core::{Name, TaskId};
 
+use super::json::Base64;
 use super::text;
 use super::time::Time;
 
@@ -53,6 +54,9 @@ pub struct LeaseRef {
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub id: TaskId,
     pub lease: String,
+    /// Up to 64 KiB for the attempts that follow, durable when this is answered; an empty one takes the last one away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_base64: Option<Base64>,
 }
 
 /// What the worker is told.

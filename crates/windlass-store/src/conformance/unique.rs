@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::transition::{self, Failure};
-use windlass_core::{
-    CancelReason, NewTask, OnConflict, Record, State, StateName, TaskId, Unique, UniqueKey,
-};
+use windlass_core::{CancelReason, NewTask, OnConflict, Record, State, StateName, TaskId, Unique, UniqueKey};
 
 use super::Harness;
 use super::inserts::kinds;

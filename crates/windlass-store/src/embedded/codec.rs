@@ -10,8 +10,8 @@ mod transition;
 use bytes::Bytes;
 use prost::Message;
 use windlass_core::{
-    Attempt, CancelReason, Hold, Lease, Name, Outcome, Payload, Priority, Record, State, TaskId, Token,
-    UniqueKey,
+    Attempt, CancelReason, Checkpoint, Hold, Lease, Name, Outcome, Payload, Priority, Record, State, TaskId,
+    Token, UniqueKey,
 };
 
 pub(super) use submitted::{NewTaskMessage, Writer, decode_body, encode_body};
@@ -80,6 +80,8 @@ struct RecordMessage {
     history: Vec<AttemptMessage>,
     #[prost(message, optional, tag = "21")]
     unique: Option<HoldMessage>,
+    #[prost(message, optional, tag = "22")]
+    checkpoint: Option<CheckpointMessage>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -88,6 +90,14 @@ struct HoldMessage {
     key: String,
     #[prost(uint64, optional, tag = "2")]
     until: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct CheckpointMessage {
+    #[prost(bytes = "bytes", tag = "1")]
+    bytes: Bytes,
+    #[prost(uint64, tag = "2")]
+    saved_at: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -170,6 +180,7 @@ pub(super) fn encode_record(record: &Record, lane: u32) -> Vec<u8> {
         result: record.result.as_ref().map(Into::into),
         history: record.history.iter().map(attempt).collect(),
         unique: record.unique.as_deref().map(Into::into),
+        checkpoint: record.checkpoint.as_deref().map(Into::into),
     };
     message.encode_to_vec()
 }
@@ -216,6 +227,7 @@ pub(super) fn decode_record(
         history: message.history.into_iter().map(attempt).collect::<Result<_>>()?,
         progress: None,
         unique: message.unique.map(hold).transpose()?.map(Box::new),
+        checkpoint: message.checkpoint.map(|it| Box::new(it.into())),
     })
 }
 
@@ -267,6 +279,18 @@ fn state(message: StateMessage) -> Result<State> {
 fn reason(number: u32) -> Result<CancelReason> {
     let known = CancelReason::ALL.into_iter().find(|reason| *reason as u32 == number);
     known.ok_or_else(|| wrong("unknown reason of a cancel"))
+}
+
+impl From<&Checkpoint> for CheckpointMessage {
+    fn from(checkpoint: &Checkpoint) -> Self {
+        Self { bytes: checkpoint.bytes.clone(), saved_at: checkpoint.saved_at }
+    }
+}
+
+impl From<CheckpointMessage> for Checkpoint {
+    fn from(message: CheckpointMessage) -> Self {
+        Self { bytes: message.bytes, saved_at: message.saved_at }
+    }
 }
 
 impl From<&Hold> for HoldMessage {

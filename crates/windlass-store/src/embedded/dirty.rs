@@ -184,5 +184,6 @@ fn cost(slot: &Slot) -> usize {
 pub(super) fn weight(record: &Record) -> usize {
     record.result.as_ref().map_or(0, |result| result.bytes().len())
         + record.error.as_ref().map_or(0, |error| error.len())
+        + record.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.bytes.len())
         + record.history.iter().map(|row| 128 + row.error.as_ref().map_or(0, |e| e.len())).sum::<usize>()
 }

@@ -239,6 +239,10 @@ impl Machine {
         };
         self.names.count(queue, record.priority, Some(from), to);
         self.reindex(lane, seq, Some(before), after)?;
+        // A checkpoint is no business of the lease, which goes on as it was.
+        if matches!(change, Change::Checkpointed { .. }) {
+            return Ok(record);
+        }
         if from == StateName::Running {
             self.leases.end(seq);
         }
@@ -265,6 +269,7 @@ impl Machine {
             Change::Cancelled { .. } => ledger.cancelled += 1,
             Change::Removed { .. } => ledger.removed += 1,
             Change::Claimed { .. }
+            | Change::Checkpointed { .. }
             | Change::Released { .. }
             | Change::Promoted { .. }
             | Change::Requeued { .. } => {}

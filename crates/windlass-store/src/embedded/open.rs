@@ -13,6 +13,7 @@ use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use redb::Database;
 use tokio::sync::watch;
+use windlass_core::{Change, Payload};
 
 use super::EmbeddedStore;
 use super::checkpoint::{self, Bell};
@@ -170,22 +171,19 @@ fn detach(command: Command) -> Command {
             Command::Insert { tasks: tasks.into_iter().map(copy).collect(), atomic, max_depth }
         }
         Command::Commit { mut transitions } => {
-            for transition in &mut transitions {
-                if let windlass_core::Change::Completed { result: Some(result), .. } = &mut transition.change
-                {
-                    *result = match &*result {
-                        windlass_core::Payload::Json(bytes) => {
-                            windlass_core::Payload::Json(Bytes::copy_from_slice(bytes))
-                        }
-                        windlass_core::Payload::Binary(bytes) => {
-                            windlass_core::Payload::Binary(Bytes::copy_from_slice(bytes))
-                        }
-                    };
-                }
-            }
+            transitions.iter_mut().for_each(|transition| own(&mut transition.change));
             Command::Commit { transitions }
         }
         other => other,
+    }
+}
+
+fn own(change: &mut Change) {
+    let copy = |bytes: &mut Bytes| *bytes = Bytes::copy_from_slice(bytes);
+    match change {
+        Change::Completed { result: Some(Payload::Json(bytes) | Payload::Binary(bytes)), .. }
+        | Change::Checkpointed { bytes, .. } => copy(bytes),
+        _ => {}
     }
 }
 

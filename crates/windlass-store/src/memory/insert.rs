@@ -76,8 +76,9 @@ impl Tables {
         let mut batch = Batch::default();
         let answers: Vec<Inserted> =
             insert.tasks.iter().map(|new| self.rehearse_one(new, insert.max_depth, &mut batch)).collect();
-        let refused =
-            |answer: &Inserted| matches!(answer, Inserted::Clash | Inserted::QueueFull | Inserted::KeyHeld(_));
+        let refused = |answer: &Inserted| {
+            matches!(answer, Inserted::Clash | Inserted::QueueFull | Inserted::KeyHeld(_))
+        };
         answers.iter().any(refused).then_some(answers)
     }
 

@@ -101,6 +101,12 @@ impl Tables {
 
     /// Makes a decided change of a task that is there, and returns its record afterwards.
     pub(super) fn change(&mut self, seq: u64, change: &Change, now: Now) -> Record {
+        // A checkpoint moves nothing between the maps, and is no business of the lease.
+        if let Change::Checkpointed { .. } = change {
+            let record = &mut self.tasks.get_mut(&seq).expect("only tasks that are there change").record;
+            record.evolve(change, record.order);
+            return record.clone();
+        }
         let mut task = self.exit(seq);
         let order = match change {
             Change::Promoted { .. } | Change::Requeued { .. } => self.next_number(),

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use bytes::Bytes;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass_broker::{Error, Failed};
-use windlass_core::Token;
+use windlass_broker::{Broker, Error, Extension, Failed};
+use windlass_core::{TaskId, Token};
 use windlass_proto::rest::{
-    CompleteBody, ExtendBody, Extended, FailBody, OutcomeBody, Problem, ReleaseBody, Time, decode,
+    CompleteBody, ExtendBody, Extended, Extending, FailBody, OutcomeBody, Problem, ReleaseBody, Time, decode,
 };
 
 use super::Shared;
@@ -29,7 +30,7 @@ pub(crate) fn token(lease: &str) -> Result<Token, Error> {
     lease.parse().map_err(|_| Error::LeaseLost)
 }
 
-/// Keep a task for longer, and report progress
+/// Keep a task for longer, report progress and save a checkpoint
 #[utoipa::path(post, path = "/api/v1/tasks/{id}/extend", tag = "workers", params(("id" = String, Path)),
     request_body = ExtendBody,
     responses((status = 200, description = "How long the lease lasts now", body = Extended),
@@ -37,12 +38,32 @@ pub(crate) fn token(lease: &str) -> Result<Token, Error> {
 async fn extend(State(state): Shared, PathId(id): PathId, JsonBytes(bytes): JsonBytes) -> Answer {
     let body: ExtendBody = decode(&bytes)?;
     let lease = body.lease.clone();
-    let (lease_ms, progress) = body.check()?;
-    let extension = state.broker.extend(&id, token(&lease)?, lease_ms, progress).await?;
+    let extension = keep(&state, &id, token(&lease)?, body.check()?).await?;
     answer::ok(&Extended {
         lease_expires_at: extension.lease_expires_at.map(Time::from_ms),
         cancel_requested: extension.cancel_requested,
     })
+}
+
+pub(crate) async fn keep(
+    state: &super::State,
+    id: &TaskId,
+    token: Token,
+    extending: Extending,
+) -> Result<Extension, Error> {
+    let Extending { lease_ms, progress, checkpoint } = extending;
+    if let Some(bytes) = checkpoint {
+        save(&state.broker, id, token, bytes).await?;
+    }
+    state.broker.extend(id, token, lease_ms, progress).await
+}
+
+/// Saves a checkpoint. That the lease is over is no error here: the extension that follows knows better how it ended.
+pub(crate) async fn save(broker: &Broker, id: &TaskId, token: Token, bytes: Bytes) -> Result<(), Error> {
+    match broker.save_checkpoint(id, token, bytes).await {
+        Err(Error::LeaseLost) => Ok(()),
+        saved => saved,
+    }
 }
 
 /// Report success

@@ -120,7 +120,8 @@ pub(crate) fn read_page(page: Page) -> (TaskPage, usize) {
             break;
         }
         last = Some(task.record.seq);
-        items.push(TaskBody::from(task));
+        // A checkpoint is for those who look at one task.
+        items.push(TaskBody { checkpoint_base64: None, ..TaskBody::from(task) });
     }
     let room = 256 + bytes + items.len() * 640;
     (TaskPage { items, next_cursor: next.map(cursor::write) }, room)

@@ -3,16 +3,20 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use bytes::Bytes;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_broker::{Beat, WorkerView};
 use windlass_core::limits::{CLAIM_NAMES_MAX, CLAIM_TASKS_MAX};
 use windlass_core::{Name, TaskId, Token};
-use windlass_proto::rest::{BeatBody, Invalid, PulseBody, Time, WorkerBody, WorkersBody, decode};
+use windlass_proto::rest::{
+    BeatBody, Invalid, LeaseRef, PulseBody, Time, WorkerBody, WorkersBody, checkpoint, decode,
+};
 
 use super::Shared;
 use super::answer::{self, Answer};
 use super::body::JsonBytes;
+use super::outcomes::save;
 use super::params::PathName;
 use super::problem::Refused;
 
@@ -64,11 +68,28 @@ async fn heartbeat(State(state): Shared, PathName(id): PathName, JsonBytes(bytes
 }
 
 pub(crate) async fn beat(state: &super::State, id: Name, body: BeatBody) -> Result<PulseBody, Refused> {
+    let checkpoints = checkpoints(&body)?;
     let (beat, mut forged) = check(id, body)?;
+    for (id, token, bytes) in checkpoints {
+        save(&state.broker, &id, token, bytes).await?;
+    }
     let pulse = state.broker.heartbeat(beat).await?;
     let mut lost = pulse.lost;
     lost.append(&mut forged);
     Ok(PulseBody { extended: pulse.extended, lost, cancel: pulse.cancel, paused: pulse.paused })
+}
+
+/// The checkpoints of a beat. Those of leases that cannot be read are dropped with them.
+fn checkpoints(body: &BeatBody) -> Result<Vec<(TaskId, Token, Bytes)>, Invalid> {
+    let mut all = Vec::new();
+    for LeaseRef { id, lease, checkpoint_base64 } in &body.leases {
+        let bytes =
+            checkpoint("leases.checkpoint_base64", checkpoint_base64.as_ref().map(|it| it.0.clone()))?;
+        if let (Some(bytes), Ok(token)) = (bytes, lease.parse()) {
+            all.push((id.clone(), token, bytes));
+        }
+    }
+    Ok(all)
 }
 
 /// The beat, and the tasks whose lease cannot be read: no claim ever gave it out, so they are lost.

@@ -62,7 +62,8 @@ pub(super) async fn page(broker: &Broker, list: List) -> Result<ListTasksRespons
             break;
         }
         last = Some(task.record.seq);
-        tasks.push(task.into());
+        // A checkpoint is for those who look at one task.
+        tasks.push(Task { checkpoint: None, ..task.into() });
     }
     Ok(ListTasksResponse { tasks, next_cursor: next.map(cursor::write) })
 }

@@ -32,7 +32,7 @@ use windlass_core::limits::{BATCH_TASKS_MAX, WORK_BATCHES_MAX, WORK_CREDITS_MAX}
 use windlass_proto::grpc::v1::work_request::Message as Said;
 use windlass_proto::grpc::v1::work_response::Message as Told;
 use windlass_proto::grpc::v1::{
-    Cancels, Draining, Hello, LeaseRef, Outcomes, Pausing, Welcome, WorkRequest, WorkResponse,
+    Cancels, Draining, Extensions, Hello, LeaseRef, Outcomes, Pausing, Welcome, WorkRequest, WorkResponse,
 };
 use windlass_proto::rest::{Fault, Invalid};
 
@@ -158,6 +158,7 @@ impl Stream {
         match message.message {
             Some(Said::Credits(credits)) => Ok(self.credits.add(credits.add)?),
             Some(Said::Outcomes(outcomes)) => self.finish(outcomes).await,
+            Some(Said::Extensions(extensions)) if saves(&extensions) => self.save(extensions).await,
             Some(Said::Extensions(extensions)) => {
                 let extended = outcomes::extend(&self.session, extensions).await?;
                 self.control.send(Told::Extended(extended)).await
@@ -185,6 +186,22 @@ impl Stream {
             let ack = outcomes::commit(&session, batch, result_max).await;
             // The worker learns of the batch, or it has gone and asks again when it is back.
             let _ = control.send(Told::Ack(ack)).await;
+            drop(permit);
+            settled.notify_one();
+        });
+        Ok(())
+    }
+
+    /// Extensions with checkpoints wait for the disk, so they are carried out beside the reading like outcomes.
+    async fn save(&self, extensions: Extensions) -> Result<(), Status> {
+        let permit = self.batches.clone().acquire_owned().await;
+        let (session, control, settled) = (self.session.clone(), self.control.clone(), self.settled.clone());
+        tokio::spawn(async move {
+            match outcomes::extend(&session, extensions).await {
+                // The worker learns of it, or it has gone and asks again when it is back.
+                Ok(extended) => drop(control.send(Told::Extended(extended)).await),
+                Err(status) => control.end(status).await,
+            }
             drop(permit);
             settled.notify_one();
         });
@@ -235,6 +252,10 @@ impl Stream {
     fn is_idle(&self) -> bool {
         self.batches.available_permits() == WORK_BATCHES_MAX as usize
     }
+}
+
+fn saves(extensions: &Extensions) -> bool {
+    extensions.extensions.iter().any(|extension| extension.checkpoint.is_some())
 }
 
 fn texts(ids: &[TaskId]) -> Vec<String> {

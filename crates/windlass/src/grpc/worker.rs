@@ -79,8 +79,8 @@ impl Workers {
 
     async fn keep(&self, request: ExtendRequest) -> Result<ExtendResponse, Refused> {
         let lease = request.lease.clone();
-        let (id, lease_ms, progress) = request.check()?;
-        let extension = self.0.api.broker.extend(&id, outcomes::token(&lease)?, lease_ms, progress).await?;
+        let (id, extending) = request.check()?;
+        let extension = outcomes::keep(&self.0.api, &id, outcomes::token(&lease)?, extending).await?;
         Ok(ExtendResponse {
             lease_expires_at: extension.lease_expires_at.map(timestamp),
             cancel_requested: extension.cancel_requested,

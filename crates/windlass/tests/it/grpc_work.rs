@@ -78,6 +78,7 @@ async fn a_worker_is_told_of_cancels_and_lost_leases_and_can_stop() {
         id: taken[task].id.clone(),
         lease: taken[task].lease.clone(),
         progress: progress(fraction),
+        checkpoint: None,
     };
     let forged = Extension { lease: "1-00000000000000ff".into(), ..extension(1, 0.5) };
     let extensions = vec![extension(0, 0.5), extension(1, 0.5), forged, extension(1, 7.0)];

@@ -22,6 +22,7 @@ mod rest_submit;
 mod rest_system;
 mod rest_unique;
 mod rest_work;
+mod running;
 mod schedule_cli;
 mod tcp;
 mod tcp_bad_input;

@@ -21,8 +21,14 @@ fn the_guide_to_schedules_runs_as_written() {
 
 #[test]
 fn the_guide_to_unique_tasks_runs_as_written() {
-    let said = ["still one task", "refused with exit code 4", "unique_conflict", "scheduled", "\"unique_until\""];
+    let said =
+        ["still one task", "refused with exit code 4", "unique_conflict", "scheduled", "\"unique_until\""];
     run("docs/unique.md", &said);
+}
+
+#[test]
+fn the_guide_to_running_tasks_runs_as_written() {
+    run("docs/running.md", &["asked", "\"cancel_requested\":false", "page 4 is where it goes on", "pending"]);
 }
 
 /// Runs every block of a document; together they must have printed `said`.

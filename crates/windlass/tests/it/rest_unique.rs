@@ -2,17 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::sync::Barrier;
+use std::time::Duration;
 
 use serde_json::Value;
+use windlass_client::{Client, OnConflict, Submit};
 
 use crate::broker_process::BrokerProcess;
 use crate::cli::process::Dev;
-use crate::http::{Client, text};
+use crate::http::{self, text};
 
 const TASKS: &str = "/api/v1/tasks";
 const RACERS: usize = 64;
 
-fn submit(client: &mut Client, key: &str, rule: &str) -> (u16, Value) {
+fn submit(client: &mut http::Client, key: &str, rule: &str) -> (u16, Value) {
     let body = format!(r#"{{"type":"t","unique_key":"{key}","on_conflict":"{rule}"}}"#);
     let answer = client.post(TASKS, &body);
     (answer.status, answer.json())
@@ -35,12 +37,12 @@ fn race(broker: &BrokerProcess, key: &str) -> BTreeSet<String> {
     ids
 }
 
-fn live(client: &mut Client) -> usize {
+fn live(client: &mut http::Client) -> usize {
     let page = client.get("/api/v1/tasks?state=pending,running&limit=1000").expect(200);
     page["items"].as_array().unwrap().len()
 }
 
-fn complete_next(client: &mut Client) -> String {
+fn complete_next(client: &mut http::Client) -> String {
     let claimed = client.post("/api/v1/claim", r#"{"worker_id":"w","wait_seconds":10}"#).expect(200);
     let task = &claimed["tasks"][0];
     let (id, lease) = (text(&task["id"]), text(&task["lease"]));
@@ -126,6 +128,33 @@ fn a_running_holder_that_is_replaced_hears_of_it() {
     let extended = client.post(&format!("{path}/extend"), &body).expect(200);
     assert_eq!(extended["cancel_requested"], true);
     client.post(&format!("{path}/complete"), &body).refused(409, "lease_lost");
+}
+
+#[tokio::test]
+async fn the_library_says_who_has_the_key_over_grpc_and_rest() {
+    let broker = BrokerProcess::start();
+    let grpc = Client::connect(&format!("http://{}", broker.grpc_address)).unwrap();
+    let rest = Client::rest(&format!("http://{}", broker.address)).unwrap();
+    for (client, key) in [(grpc, "by grpc"), (rest, "by rest")] {
+        let submit = || Submit::new("t", &1).unwrap().unique_key(key);
+        let first = client.submit(submit().unique_for(Duration::from_secs(60))).await.unwrap();
+        assert_eq!(client.submit(submit()).await.unwrap().id, first.id);
+        let refused = client.submit(submit().on_conflict(OnConflict::Reject)).await.unwrap_err();
+        assert_eq!((refused.status(), refused.code()), (Some(409), Some("unique_conflict")));
+        assert_eq!(refused.holder().as_ref(), Some(&first.id));
+        let batch = [submit(), submit().on_conflict(OnConflict::Reject)];
+        let answers = client.submit_batch(&batch).await.unwrap();
+        assert_eq!(answers[0].as_ref().unwrap().id, first.id);
+        assert_eq!(answers[1].as_ref().unwrap_err().holder().as_ref(), Some(&first.id));
+        let second = client.submit(submit().on_conflict(OnConflict::Replace)).await.unwrap();
+        let replaced = client.task(&first.id).await.unwrap();
+        assert_eq!(replaced.cancel_reason.as_deref(), Some("replaced"));
+        assert_eq!(replaced.unique_key.as_deref(), Some(key));
+        assert!(replaced.unique_until.is_some());
+        assert_eq!(client.retry(&first.id).await.unwrap_err().holder(), Some(second.id));
+        let stray = client.submit(Submit::new("t", &1).unwrap().unique_for(Duration::from_secs(1))).await;
+        assert_eq!(stray.unwrap_err().code(), Some("malformed"));
+    }
 }
 
 #[test]

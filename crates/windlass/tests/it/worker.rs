@@ -86,6 +86,19 @@ fn a_cancelled_task_ends_its_whole_process_group() {
 }
 
 #[test]
+fn a_failed_program_finds_its_checkpoint_again() {
+    let script = r#"test -s "$WINDLASS_CHECKPOINT_FILE" && { printf 'went on at '; cat "$WINDLASS_CHECKPOINT_FILE"; exit 0; }
+        printf 'page 7' > "$WINDLASS_CHECKPOINT_FILE"; exit 75"#;
+    let dev = Dev::start(&["--store", "memory"]);
+    for wire in [&[][..], &["--rest"]] {
+        let kind = if wire.is_empty() { "grpc" } else { "rest" };
+        let _worker = Exec::start_with(&dev, kind, script, wire);
+        let done = dev.run(&["submit", kind, "1", "--wait"]);
+        assert_eq!(done.stdout, "\"went on at page 7\"\n", "{}", done.stderr);
+    }
+}
+
+#[test]
 fn a_stopped_worker_gives_its_task_back() {
     let dir = tempfile::tempdir().unwrap();
     let fifo = dir.path().join("alive");

@@ -36,6 +36,7 @@ async fn outcome(allow_private: bool, payload: String) -> Outcome {
         attempt: 2,
         max_retries: 3,
         timeout: Duration::from_secs(60),
+        checkpoint: None,
         token: Token { number: 1, secret: 1 },
     };
     let context = Context::new(&job, &job.kind, tokio::time::Instant::now(), job.timeout);

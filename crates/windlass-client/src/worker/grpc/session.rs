@@ -302,6 +302,7 @@ mod tests {
             attempt: 1,
             max_retries: 0,
             timeout: Duration::ZERO,
+            checkpoint: None,
             token: windlass_core::Token { number: 1, secret: 1 },
         };
         state.credits -= count;

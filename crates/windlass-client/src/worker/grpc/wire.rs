@@ -24,7 +24,7 @@ pub(super) fn leases(held: &[Held]) -> Vec<LeaseRef> {
 }
 
 pub(super) fn extension(held: &Held) -> Extension {
-    Extension { id: held.id.to_string(), lease: held.token.to_string(), progress: None }
+    Extension { id: held.id.to_string(), lease: held.token.to_string(), ..Extension::default() }
 }
 
 pub(super) fn ids(texts: &[String]) -> Vec<TaskId> {
@@ -87,6 +87,7 @@ pub(super) fn job(task: LeasedTask, names: &HashMap<String, Name>) -> Result<Job
         attempt: task.attempt,
         max_retries: task.max_retries,
         timeout: Duration::try_from_secs_f64(task.timeout_seconds).map_err(|_| odd("timeout_seconds"))?,
+        checkpoint: task.checkpoint,
     })
 }
 

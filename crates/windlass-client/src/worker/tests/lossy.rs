@@ -35,9 +35,37 @@ impl Port for Lossy {
         self.port.progress(held, progress).await
     }
 
+    /// The first answers to a checkpoint get lost too.
+    async fn save(&self, held: &port::Held, checkpoint: bytes::Bytes) -> Result<port::Word, port::Error> {
+        let word = self.port.save(held, checkpoint).await;
+        match self.losses.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)) {
+            Ok(_) => Err(port::Error::unavailable("cut")),
+            Err(_) => word,
+        }
+    }
+
     async fn heartbeat(&self, leases: &[port::Held], leaving: bool) -> Result<Vec<port::Stop>, port::Error> {
         self.port.heartbeat(leases, leaving).await
     }
+}
+
+#[tokio::test]
+async fn a_checkpoint_is_repeated_until_it_is_answered() {
+    let mut bench = Bench::new(|builder| builder.handler("other", crate::builtin::echo));
+    let losses = Arc::new(AtomicU32::new(2));
+    let lossy = Lossy { port: BrokerPort::new(bench.broker.clone()), losses: losses.clone() };
+    async fn saves(context: Context, _: Job) -> Result<(), Failure> {
+        Ok(context.save_checkpoint("half").await?)
+    }
+    let worker = Worker::builder(lossy).options(quick()).handler("saves", saves).build().unwrap();
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(worker.run(shutdown.clone()));
+    let id = bench.submit("saves", 0, LONG).await;
+    assert_eq!(bench.finished(&id).await.record.state_name(), StateName::Completed);
+    assert_eq!(losses.load(Ordering::SeqCst), 0, "both losses were met");
+    shutdown.cancel();
+    running.await.unwrap();
+    bench.stop().await;
 }
 
 #[tokio::test]

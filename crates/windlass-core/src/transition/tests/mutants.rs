@@ -82,6 +82,11 @@ fn mutants() -> Vec<(&'static str, &'static str, Machine)> {
         ("history is not kept", report_rule, evolves(no_history)),
         ("history has no bound", report_rule, evolves(endless_history)),
         ("the error of a failure is not shown", report_rule, evolves(no_error)),
+        (
+            "a lost lease loses the checkpoint",
+            "a checkpoint stays until the next one or the completion",
+            evolves(checkpoint_lost),
+        ),
         ("the revision stays", "one revision per change", evolves(same_revision)),
         ("evolve depends on more than its arguments", "the same again gives the same", evolves(counting)),
     ]
@@ -275,6 +280,13 @@ fn endless_history(record: &mut Record, change: &Change, order: u64) {
 fn no_error(record: &mut Record, change: &Change, order: u64) {
     record.evolve(change, order);
     record.error = None;
+}
+
+fn checkpoint_lost(record: &mut Record, change: &Change, order: u64) {
+    record.evolve(change, order);
+    if matches!(change, Change::LeaseLost { .. }) {
+        record.checkpoint = None;
+    }
 }
 
 fn same_revision(record: &mut Record, change: &Change, order: u64) {

@@ -23,6 +23,7 @@ pub(super) struct Ledger {
     crashes: u32,
     not_before: u64,
     expires_at: Option<u64>,
+    saved: Bytes,
 }
 
 impl Ledger {
@@ -36,6 +37,7 @@ impl Ledger {
             crashes: 0,
             not_before: new.scheduled_at.unwrap_or(0),
             expires_at: new.expires_at,
+            saved: Bytes::new(),
         }
     }
 
@@ -69,7 +71,9 @@ impl Ledger {
                 (next.not_before, next.ended) = (now, None);
                 next.expires_at = next.expires_at.filter(|at| *at > now);
             }
-            Input::Complete(_) | Input::Extend(_) | Input::Cancel | Input::Tick | Input::Remove => {}
+            Input::Save(_) => next.saved = saved(now),
+            Input::Complete(_) => next.saved = Bytes::new(),
+            Input::Extend(_) | Input::Cancel | Input::Tick | Input::Remove => {}
         }
         next
     }
@@ -107,7 +111,7 @@ pub(super) struct Step<'a> {
 
 pub(super) type Rule = (&'static str, fn(&Step<'_>) -> bool);
 
-pub(super) const RULES: [Rule; 13] = [
+pub(super) const RULES: [Rule; 14] = [
     ("one revision per change", |step| match &step.answer {
         Answer::Changed(change) => {
             change.at() == step.now
@@ -122,6 +126,7 @@ pub(super) const RULES: [Rule; 13] = [
             step.answer
                 == match step.input {
                     Input::Extend(_) if repeats => Answer::Extended(Extension::CancelRequested),
+                    Input::Save(_) => Answer::Refused(Refusal::LeaseLost),
                     _ if repeats => Answer::Repeat,
                     _ => Answer::Refused(Refusal::LeaseLost),
                 }
@@ -166,6 +171,9 @@ pub(super) const RULES: [Rule; 13] = [
     }),
     ("every live task has a way on", way_on),
     ("the record shows the last report", report_kept),
+    ("a checkpoint stays until the next one or the completion", |step| {
+        step.after.checkpoint.as_ref().map_or(Bytes::new(), |it| it.bytes.clone()) == step.knows.saved
+    }),
     ("the same again gives the same", |step| {
         let mut again = step.before.clone();
         if let Answer::Changed(change) = &step.answer {
@@ -182,7 +190,7 @@ fn reported(input: Input<Token>) -> Option<(Token, Outcome)> {
         Input::Complete(lease) => Some((lease, Outcome::Completed)),
         Input::Fail(lease, _) => Some((lease, Outcome::Failed)),
         Input::Release(lease, _) => Some((lease, Outcome::Released)),
-        Input::Extend(lease) => Some((lease, Outcome::Cancelled)),
+        Input::Extend(lease) | Input::Save(lease) => Some((lease, Outcome::Cancelled)),
         _ => None,
     }
 }
@@ -199,6 +207,9 @@ fn lawful(step: &Step<'_>, change: &Change) -> bool {
             from == Running && to == if delay.unwrap_or(0) > 0 { Scheduled } else { Pending }
         }
         (Input::LoseLease, Change::LeaseLost { .. }) => from == Running && matches!(to, Pending | DeadLetter),
+        (Input::Save(_), Change::Checkpointed { .. }) => {
+            from == Running && step.after.state == step.before.state
+        }
         (Input::Cancel, Change::Cancelled { reason: CancelReason::Asked, .. }) => {
             !from.is_terminal() && to == Cancelled
         }

@@ -76,6 +76,7 @@ impl Scene {
     fn cell(&self, input: Input<Token>) -> String {
         match decide(&self.record, &self.new.body, input, NOW) {
             Answer::Changed(Change::Removed { .. }) => "gone".to_owned(),
+            Answer::Changed(Change::Checkpointed { .. }) => "saved".to_owned(),
             Answer::Changed(change) => {
                 let mut after = self.record.clone();
                 after.evolve(&change, 100);
@@ -173,7 +174,7 @@ fn every_situation_meets_every_input() {
 }
 
 fn write_scene(text: &mut String, scene: &Scene) -> std::fmt::Result {
-    let reports: [(&str, Report); 7] = [
+    let reports: [(&str, Report); 8] = [
         ("complete", Input::Complete),
         ("fail", |lease| Input::Fail(lease, FAULT)),
         ("fail, not retryable", |lease| Input::Fail(lease, Fault { retryable: false, ..FAULT })),
@@ -181,6 +182,7 @@ fn write_scene(text: &mut String, scene: &Scene) -> std::fmt::Result {
         ("release", |lease| Input::Release(lease, None)),
         ("release for 7", |lease| Input::Release(lease, Some(7))),
         ("extend", Input::Extend),
+        ("save", Input::Save),
     ];
     let others = [
         ("claim", Input::Claim(token(99))),

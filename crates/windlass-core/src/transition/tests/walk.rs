@@ -149,6 +149,7 @@ fn input() -> impl Strategy<Value = Input<Which>> {
         16 => (which(), fault).prop_map(|(lease, fault)| Input::Fail(lease, fault)),
         24 => (which(), delay()).prop_map(|(lease, delay)| Input::Release(lease, delay)),
         6 => which().prop_map(Input::Extend),
+        6 => which().prop_map(Input::Save),
         4 => Just(Input::Cancel),
         40 => Just(Input::Tick),
         8 => Just(Input::LoseLease),

@@ -57,6 +57,8 @@ impl TaskBody {
         value(out, b",\"error\":", self.error.as_ref())?;
         value(out, b",\"result\":", self.result.as_ref())?;
         value(out, b",\"result_base64\":", self.result_base64.as_ref())?;
+        moment(out, b",\"checkpoint_at\":", self.checkpoint_at);
+        value(out, b",\"checkpoint_base64\":", self.checkpoint_base64.as_ref())?;
         value(out, b",\"lease\":", self.lease.map(|lease| lease.to_string()).as_ref())?;
         out.push(b'}');
         Ok(())
@@ -159,6 +161,8 @@ mod tests {
             error: some(bits, 3, "a \"bad\" thing\u{1}".into()),
             result: some(bits, 4, Json(Bytes::from_static(b"null"))),
             result_base64: some(bits, 5, Base64(Bytes::from_static(b"\0"))),
+            checkpoint_at: time(2, 99),
+            checkpoint_base64: some(bits, 0, Base64(Bytes::from_static(b"page 7"))),
             lease: some(bits, 6, Token { number: 7, secret: u64::MAX }),
         }
     }

@@ -1,5 +1,6 @@
 //! Decided changes, as the log carries them.
 
+use bytes::Bytes;
 use prost::Message;
 use windlass_core::{Change, Transition};
 
@@ -28,6 +29,8 @@ pub(in crate::embedded) struct TransitionMessage {
     result: Option<PayloadMessage>,
     #[prost(uint32, tag = "10")]
     reason: u32,
+    #[prost(bytes = "bytes", tag = "11")]
+    checkpoint: Bytes,
 }
 
 impl TransitionMessage {
@@ -67,6 +70,10 @@ impl TransitionMessage {
             Change::Promoted { .. } => 6,
             Change::Requeued { .. } => 7,
             Change::Removed { .. } => 8,
+            Change::Checkpointed { bytes, .. } => {
+                message.checkpoint = bytes.clone();
+                12
+            }
         };
         Some(message)
     }
@@ -82,6 +89,7 @@ impl TransitionMessage {
             6 => Change::Promoted { at },
             7 => Change::Requeued { at },
             8 => Change::Removed { at },
+            12 => Change::Checkpointed { at, bytes: self.checkpoint },
             _ => return Err(wrong("unknown change")),
         };
         Ok(Transition { id: id(&self.id)?, seq: self.seq, revision: self.revision, change })

@@ -30,8 +30,9 @@ impl Machine {
         for new in tasks {
             answers.push(self.rehearse_one(&new.task, max_depth, &mut batch)?);
         }
-        let refused =
-            |answer: &Inserted| matches!(answer, Inserted::Clash | Inserted::QueueFull | Inserted::KeyHeld(_));
+        let refused = |answer: &Inserted| {
+            matches!(answer, Inserted::Clash | Inserted::QueueFull | Inserted::KeyHeld(_))
+        };
         Ok(answers.iter().any(refused).then_some(answers))
     }
 

@@ -12,7 +12,9 @@ impl Machine {
         let Some(seq) = self.holders.get(key, self.snapshot.keys())? else { return Ok(None) };
         let record = self.record(seq)?.ok_or_else(|| missing(seq))?;
         if record.unique.as_ref().is_none_or(|hold| hold.key != *key) {
-            return Err(Error::Damaged(format!("task {seq} does not have the unique key that it is found by")));
+            return Err(Error::Damaged(format!(
+                "task {seq} does not have the unique key that it is found by"
+            )));
         }
         Ok(Some(record))
     }

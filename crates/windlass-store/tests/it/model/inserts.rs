@@ -1,9 +1,7 @@
 //! Tasks to add, some of them in the way of each other.
 
 use bytes::Bytes;
-use windlass_core::{
-    Body, NewTask, OnConflict, Payload, Priority, Task, TaskId, Unique, UniqueKey, retry,
-};
+use windlass_core::{Body, NewTask, OnConflict, Payload, Priority, Task, TaskId, Unique, UniqueKey, retry};
 use windlass_store::{Insert, Inserted};
 
 use super::both::both;
@@ -68,7 +66,7 @@ impl Pair {
     /// One of a few keys, so that they meet.
     fn unique(&mut self) -> Box<Unique> {
         Box::new(Unique {
-            key: UniqueKey::new(&format!("key {}", self.draw(8))).expect("a valid key"),
+            key: UniqueKey::new(&format!("key {}", self.draw(5))).expect("a valid key"),
             for_ms: self.one_in(3).then(|| self.draw(1500)),
             on_conflict: OnConflict::ALL[self.draw(3) as usize],
         })

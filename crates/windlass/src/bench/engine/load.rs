@@ -153,6 +153,7 @@ pub(in crate::bench) fn task(queue: &str, payload_bytes: usize) -> Submit {
         timeout_ms: limits::TIMEOUT_MS_DEFAULT,
         retention_ms: limits::RETENTION_MS_DEFAULT,
         metadata: Vec::new(),
+        unique: None,
         fingerprint: None,
     }
 }

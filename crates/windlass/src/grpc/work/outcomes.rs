@@ -1,13 +1,15 @@
 //! Batches that go up: outcomes, committed at once, and extensions.
 
+use bytes::Bytes;
+use futures_util::future::join_all;
 use tonic::Status;
-use windlass_broker::{Keep, Session};
+use windlass_broker::{Broker, Error, Keep, Session};
 use windlass_core::limits::BATCH_TASKS_MAX;
 use windlass_proto::grpc::v1::{Ack, Extended, Extensions, Outcomes, Refusal};
 use windlass_proto::rest::{Fault, Invalid};
 
 use super::texts;
-use crate::api::outcomes::token;
+use crate::api::outcomes::{save, token};
 use crate::api::problem::Refused;
 use crate::grpc::refusal::status;
 use crate::grpc::worker;
@@ -55,18 +57,37 @@ pub(super) async fn extend(session: &Session, batch: Extensions) -> Result<Exten
     }
     let mut extended = Extended { sequence: batch.sequence, ..Extended::default() };
     let mut keeps = Vec::with_capacity(batch.extensions.len());
+    let mut saves = Vec::new();
     for (index, extension) in batch.extensions.into_iter().enumerate() {
         let (id, lease) = (extension.id.clone(), extension.lease.clone());
         match (extension.check(), token(&lease)) {
-            (Ok((id, progress)), Ok(token)) => keeps.push(Keep { id, token, progress }),
+            (Ok((id, extending)), Ok(token)) => {
+                let keep = Keep { id, token, progress: extending.progress };
+                saves.extend(extending.checkpoint.map(|bytes| (index, keep.clone(), bytes)));
+                keeps.push((index, keep));
+            }
             (Ok(_), Err(_)) => extended.lost.push(id),
             (Err(invalid), _) => extended.refusals.push(refusal(index, id, invalid.into())),
         }
     }
+    for (index, id, error) in save_all(session.broker(), saves).await {
+        keeps.retain(|(kept, _)| *kept != index);
+        extended.refusals.push(refusal(index, id, error.into()));
+    }
+    let keeps = keeps.into_iter().map(|(_, keep)| keep).collect();
     let pulse = session.extend(keeps, batch.cpu, batch.memory_bytes).await.map_err(status)?;
     extended.lost.extend(texts(&pulse.lost));
     extended.cancel = texts(&pulse.cancel);
     Ok(extended)
+}
+
+/// Saves checkpoints, all of them at once; those that could not be.
+async fn save_all(broker: &Broker, saves: Vec<(usize, Keep, Bytes)>) -> Vec<(usize, String, Error)> {
+    let save = async |(index, keep, bytes): (usize, Keep, Bytes)| {
+        let saved = save(broker, &keep.id, keep.token, bytes).await;
+        saved.err().map(|error| (index, keep.id.to_string(), error))
+    };
+    join_all(saves.into_iter().map(save)).await.into_iter().flatten().collect()
 }
 
 fn refusal(index: usize, id: String, refused: Refused) -> Refusal {

@@ -52,6 +52,7 @@ fn examples_with_a_broker_run() {
     assert!(said.next().unwrap().ends_with(" works"));
     let produced = output(&mut with("producer"));
     assert!(produced.contains("cat.png is 64000 bytes now\n100 thumbnails, 505000 bytes\n"), "{produced}");
+    assert!(produced.contains("3 of 5 pages were left for the second attempt"), "{produced}");
     assert!(produced.contains("is on it") && produced.contains("dead_letter"), "{produced}");
     terminate(&worker);
     assert_eq!(said.next().as_deref(), Some("all done"));
@@ -72,7 +73,7 @@ fn the_guide_shows_what_the_examples_run() {
     assert_eq!(sources.len(), 7);
     let code: Vec<String> =
         sources.iter().map(|path| squeeze(&std::fs::read_to_string(path).unwrap())).collect();
-    let guides = ["client", "unique"].map(|name| root().join(format!("docs/{name}.md")));
+    let guides = ["client", "running", "unique"].map(|name| root().join(format!("docs/{name}.md")));
     let guide = guides.map(|path| std::fs::read_to_string(path).unwrap()).concat();
     let shown: Vec<&str> =
         guide.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default()).collect();

@@ -22,6 +22,7 @@ mod g10_twice;
 mod g12_ledger;
 mod g13_slots;
 mod g17_term;
+mod g20_bulk;
 mod history;
 mod http;
 mod judge;

@@ -126,7 +126,7 @@ impl Broker {
 
     /// The store keeps this number when nothing but the queue is asked for.
     async fn counted_dead(&self, list: &List) -> Result<Option<u64>, Error> {
-        let List { states: _, queue, kind: None, worker: None, text: None, .. } = list else {
+        let List { states: _, queue, kind: None, worker: None, text: None, filter: None, .. } = list else {
             return Ok(None);
         };
         if list.created_after.or(list.created_before).or(list.before).is_some() {

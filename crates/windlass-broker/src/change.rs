@@ -29,11 +29,13 @@ pub(crate) enum Happened {
     Checkpointed,
     Promoted,
     Requeued,
+    /// Another priority or queue.
+    Moved,
     Removed,
 }
 
 impl Happened {
-    fn of(change: &Change) -> Happened {
+    pub(crate) fn of(change: &Change) -> Happened {
         match change {
             Change::Claimed { .. } => Happened::Started,
             Change::Completed { .. } => Happened::Completed,
@@ -44,6 +46,7 @@ impl Happened {
             Change::Checkpointed { .. } => Happened::Checkpointed,
             Change::Promoted { .. } => Happened::Promoted,
             Change::Requeued { .. } => Happened::Requeued,
+            Change::Reprioritised { .. } | Change::Moved { .. } => Happened::Moved,
             Change::Removed { .. } => Happened::Removed,
         }
     }

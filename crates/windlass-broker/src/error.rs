@@ -5,7 +5,7 @@ use windlass_store as store;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// What does not exist: "task", "queue", "worker" or "schedule".
+    /// What does not exist: "task", "queue", "worker", "schedule" or "operation".
     #[error("there is no such {0}")]
     NotFound(&'static str),
     #[error("the id is taken by a task with other content")]
@@ -29,6 +29,10 @@ pub enum Error {
     ScheduleExists,
     #[error("there are {} schedules already, as many as there can be", windlass_core::limits::SCHEDULES_MAX)]
     TooManySchedules,
+    #[error("the operation has ended")]
+    OperationEnded,
+    #[error("{} operations are under way already", windlass_core::limits::OPERATIONS_RUNNING_MAX)]
+    TooManyOperations,
     #[error("the disk is full")]
     NoSpace,
     #[error("too much is under way")]
@@ -56,6 +60,8 @@ impl Error {
             Error::TooManyLanes => "too_many_types",
             Error::ScheduleExists => "schedule_exists",
             Error::TooManySchedules => "too_many_schedules",
+            Error::OperationEnded => "operation_ended",
+            Error::TooManyOperations => "too_many_operations",
             Error::NoSpace => "disk_full",
             Error::Busy => "overloaded",
             Error::Stopping => "stopping",

@@ -6,6 +6,7 @@
 //! panics is logged and its loop started again: a loop ends only with the broker.
 
 mod cron;
+mod operator;
 mod promoter;
 mod pruner;
 mod reaper;
@@ -26,7 +27,7 @@ use crate::error::Error;
 use crate::query::LoopHealth;
 
 /// Every loop of the broker. They have no interval: each sleeps until its next deadline.
-pub(crate) static ALL: [Loop; 4] = [
+pub(crate) static ALL: [Loop; 5] = [
     Loop {
         index: 0,
         name: "promoter",
@@ -36,6 +37,12 @@ pub(crate) static ALL: [Loop; 4] = [
     Loop { index: 1, name: "reaper", step: |broker| Box::pin(reaper::step(broker)), wakeup: reaper::wakeup },
     Loop { index: 2, name: "pruner", step: |broker| Box::pin(pruner::step(broker)), wakeup: pruner::wakeup },
     Loop { index: 3, name: "cron", step: |broker| Box::pin(cron::step(broker)), wakeup: cron::wakeup },
+    Loop {
+        index: 4,
+        name: "operator",
+        step: |broker| Box::pin(operator::step(broker)),
+        wakeup: operator::wakeup,
+    },
 ];
 
 /// The longest sleep, whatever a step says: guards against a missed signal and a wall clock that jumps.

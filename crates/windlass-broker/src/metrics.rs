@@ -136,6 +136,7 @@ impl Counters {
             | Happened::Released
             | Happened::Checkpointed
             | Happened::Promoted
+            | Happened::Moved
             | Happened::Removed => {}
         }
     }

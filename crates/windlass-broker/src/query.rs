@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass_core::limits::WAIT_MS_MAX;
-use windlass_core::{Name, StateName, Task, TaskId};
+use windlass_core::limits::{ANSWER_BYTES_MAX, WAIT_MS_MAX};
+use windlass_core::{Name, Record, StateName, Task, TaskId};
 use windlass_store::{Durability, Ledger, List, Page, QueueCounts};
 
 use crate::broker::Broker;
@@ -107,8 +107,40 @@ impl Broker {
         Ok(record.state.is_terminal())
     }
 
+    /// Tasks that match, newest first. A page may be short, even empty, and still have a next one.
     pub async fn list(&self, list: List) -> Result<Page, Error> {
-        Ok(self.inner.store.list(list).await?)
+        match list.filter.as_ref().and_then(|filter| filter.ids()) {
+            Some(ids) => self.list_named(list, ids).await,
+            None => Ok(self.inner.store.list(list).await?),
+        }
+    }
+
+    /// Those of the named tasks that match, newest first.
+    pub(crate) async fn named(&self, list: &List, ids: &[TaskId]) -> Result<Vec<Record>, Error> {
+        let found = self.inner.store.peek_all(ids).await?.into_iter().flatten();
+        let mut records: Vec<Record> = found.filter(|record| list.matches(record)).collect();
+        records.sort_unstable_by_key(|record| std::cmp::Reverse(record.seq));
+        records.dedup_by_key(|record| record.seq);
+        Ok(records)
+    }
+
+    /// A list that names its tasks needs no search.
+    async fn list_named(&self, list: List, ids: Vec<TaskId>) -> Result<Page, Error> {
+        let records = self.named(&list, &ids).await?;
+        let mut page = Page::default();
+        let mut bytes = 0;
+        for record in records {
+            if page.tasks.len() >= list.limit || bytes >= ANSWER_BYTES_MAX {
+                page.next = page.tasks.last().map(|task| task.record.seq);
+                break;
+            }
+            if let Some(task) = self.inner.store.get(&record.id).await?.filter(|it| list.matches(&it.record))
+            {
+                bytes += task.bytes();
+                page.tasks.push(task);
+            }
+        }
+        Ok(page)
     }
 
     /// In order of name.

@@ -6,6 +6,7 @@ mod explain;
 mod faults;
 mod leases;
 mod life;
+mod operations;
 mod schedules;
 mod sessions;
 mod unique;

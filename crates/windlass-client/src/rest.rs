@@ -5,6 +5,7 @@
 
 mod calls;
 mod filter;
+mod operations;
 mod schedules;
 
 use std::time::Duration;

@@ -5,8 +5,10 @@
 //! record. Stores commit changes and never decide, so each rule exists once for all of them.
 
 pub mod choice;
+pub mod filter;
 pub mod ids;
 pub mod limits;
+pub mod operation;
 pub mod priority;
 pub mod retry;
 pub mod schedule;
@@ -16,6 +18,7 @@ pub mod time;
 pub mod transition;
 pub mod unique;
 
+pub use filter::Filter;
 pub use ids::{InvalidName, Name, TaskId, Token};
 pub use priority::{Class, Priority};
 pub use state::{CancelReason, Lease, State, StateName};

@@ -67,6 +67,23 @@ pub const PAGE_SCAN_MAX: usize = 20_000;
 pub const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Distinct pairs of queue and type: each owns a small structure in memory.
 pub const LANES_MAX: usize = 1_000_000;
+/// A filter: its text, its words, and the values of one word. People write less, and every task of a list is held
+/// against all of it.
+pub const FILTER_BYTES_MAX: usize = 8192;
+pub const FILTER_WORDS_MAX: usize = 32;
+pub const FILTER_VALUES_MAX: usize = 200;
+/// Operations of a store, those that ended included: the oldest of these make room. All are kept in memory.
+pub const OPERATIONS_MAX: usize = 1000;
+/// Operations under way at once: they take turns.
+pub const OPERATIONS_RUNNING_MAX: usize = 16;
+/// How long an operation that ended can be looked at.
+pub const OPERATION_RETENTION_MS: u64 = 90 * 86_400_000;
+/// Who asked for an operation, as they say.
+pub const OPERATION_BY_BYTES_MAX: usize = 256;
+/// Pages that are counted before an operation begins or in place of it; what lies beyond is only said to be there.
+pub const OPERATION_COUNT_PAGES_MAX: usize = 25;
+/// Tasks that are shown in place of an operation.
+pub const OPERATION_SAMPLE_MAX: usize = 10;
 /// Workers in the registry.
 pub const WORKERS_MAX: usize = 100_000;
 /// Records one step of a loop takes: small enough to stay invisible between two commits.

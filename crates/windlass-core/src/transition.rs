@@ -11,13 +11,14 @@ mod evolve;
 mod tests;
 
 pub use decide::{
-    Claim, Extension, Failure, cancel, claim, complete, extend, fail, lose_lease, release, remove, retry,
-    save, tick,
+    Claim, Extension, Failure, cancel, claim, complete, extend, fail, lose_lease, move_to, release, remove,
+    reprioritise, retry, save, tick,
 };
 
 use bytes::Bytes;
 
 use crate::ids::{Name, TaskId, Token};
+use crate::priority::Priority;
 use crate::state::{CancelReason, StateName};
 use crate::task::Payload;
 
@@ -68,6 +69,16 @@ pub enum Change {
     Requeued {
         at: u64,
     },
+    /// A person gave it another priority; it goes to the end of that one's line.
+    Reprioritised {
+        at: u64,
+        priority: Priority,
+    },
+    /// A person put it into another queue, at the end of its line there.
+    Moved {
+        at: u64,
+        queue: Name,
+    },
     /// The task is forgotten: retention ended, or its queue or the dead letters were cleared.
     Removed {
         at: u64,
@@ -86,8 +97,21 @@ impl Change {
             | Change::Checkpointed { at, .. }
             | Change::Promoted { at }
             | Change::Requeued { at }
+            | Change::Reprioritised { at, .. }
+            | Change::Moved { at, .. }
             | Change::Removed { at } => *at,
         }
+    }
+
+    /// Whether it gives the task a new place in line, so that a store has to give it a number for that.
+    pub fn takes_place(&self) -> bool {
+        matches!(
+            self,
+            Change::Promoted { .. }
+                | Change::Requeued { .. }
+                | Change::Reprioritised { .. }
+                | Change::Moved { .. }
+        )
     }
 }
 

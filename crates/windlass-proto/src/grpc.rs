@@ -7,6 +7,7 @@ mod admin;
 mod claim;
 mod content;
 mod names;
+mod operation;
 mod outcome;
 mod refusal;
 mod submit;

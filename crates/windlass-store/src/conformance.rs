@@ -10,6 +10,8 @@ pub mod claims;
 pub mod inserts;
 pub mod leases;
 pub mod lists;
+pub mod operations;
+pub mod places;
 pub mod schedules;
 mod steps;
 pub mod timers;
@@ -150,6 +152,22 @@ macro_rules! conformance_suite {
                 filters_select
                 a_walk_misses_nothing_while_tasks_are_added
                 a_page_has_a_ceiling
+            }
+            places {
+                another_priority_is_another_place_in_line
+                a_moved_task_waits_in_its_new_queue
+                timers_move_along
+                a_move_serves_who_waits
+            }
+            operations {
+                an_operation_walks_what_was_there
+                a_stale_step_changes_nothing
+                a_task_that_changed_is_kept_for_another_look
+                one_of_many_racing_steps_is_taken
+                an_operation_that_ended_goes_no_further
+                operations_are_listed_newest_first
+                only_some_operations_run_at_once
+                operations_outlive_a_reopen
             }
             schedules {
                 a_schedule_is_written_under_its_revision

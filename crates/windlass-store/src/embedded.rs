@@ -21,6 +21,7 @@ mod leases;
 mod machine;
 mod names;
 mod open;
+mod operations;
 mod schedules;
 mod space;
 mod tables;
@@ -36,6 +37,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{Change, Name, NewTask, Record, Task, TaskId, Transition};
 
@@ -45,13 +47,13 @@ use claims::{Presence, Request};
 use command::{Command, Submitted};
 use engine::Shared;
 use inbox::{Op, Reply};
-use machine::Machine;
+use machine::{Listing, Machine, Stored};
 use open::Threads;
 
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Error, Expire, Extend, Extended, Insert,
-    Inserted, Ledger, List, ListSchedules, Page, QueueCounts, ScheduleChange, ScheduleWritten, Signals,
-    Store, WriteSchedule,
+    Inserted, Ledger, List, ListOperations, ListSchedules, OperationWritten, Page, QueueCounts, Scan,
+    ScheduleChange, ScheduleWritten, Signals, Store, WriteOperation, WriteSchedule,
 };
 
 #[derive(Debug)]
@@ -107,6 +109,18 @@ impl EmbeddedStore {
         let (sender, receiver) = oneshot::channel();
         self.shared.inbox.push(Op { command, entry, reply: reply(sender) });
         receiver.await.unwrap_or_else(|_| Err(self.gone()))
+    }
+
+    /// The part of a list that reads the tables, beside the state.
+    async fn look_through(&self, list: List) -> Result<(Listing, Result<Stored, Error>), Error> {
+        let listing = self.with(|machine| Ok(machine.begin_list(list)))?;
+        tokio::task::spawn_blocking(move || {
+            let stored = listing.read();
+            (listing, stored)
+        })
+        .await
+        .map_err(|_| Error::Damaged("the index cannot be read".to_owned()))
+        .inspect_err(|error| self.shared.fail(error.to_string()))
     }
 
     /// Why there was no answer. Unless the store was closed in order, the outcome is unknown.
@@ -199,13 +213,13 @@ impl Store for EmbeddedStore {
     }
 
     async fn list(&self, list: List) -> Result<Page, Error> {
-        let listing = self.with(|machine| Ok(machine.begin_list(list)))?;
-        let (stored, listing) = tokio::task::spawn_blocking(move || (listing.read(), listing))
-            .await
-            .map_err(|_| Error::Damaged("the index cannot be read".to_owned()))
-            .inspect_err(|error| self.shared.fail(error.to_string()))?;
-        let (tasks, next) = self.with(|machine| machine.end_list(listing, stored?))?;
-        Ok(Page { tasks, next })
+        let (listing, stored) = self.look_through(list).await?;
+        self.with(|machine| machine.end_list(listing, stored?))
+    }
+
+    async fn scan(&self, list: List) -> Result<Scan, Error> {
+        let (listing, stored) = self.look_through(list).await?;
+        self.with(|machine| machine.end_scan(listing, stored?))
     }
 
     async fn position(&self, record: &Record) -> Result<Option<u64>, Error> {
@@ -251,6 +265,20 @@ impl Store for EmbeddedStore {
         let command = Command::Schedule { write, tasks };
         let entry = command.encode();
         self.send(command, entry, Reply::Scheduled).await
+    }
+
+    async fn operation(&self, id: &Name) -> Result<Option<Operation>, Error> {
+        self.with(|machine| Ok(machine.operation(id)))
+    }
+
+    async fn operations(&self, list: ListOperations) -> Result<Vec<Operation>, Error> {
+        self.with(|machine| Ok(machine.operations(&list)))
+    }
+
+    async fn write_operation(&self, write: WriteOperation) -> Result<OperationWritten, Error> {
+        let command = Command::Operate { write };
+        let entry = command.encode();
+        self.send(command, entry, Reply::Operated).await
     }
 
     fn signals(&self) -> &Signals {

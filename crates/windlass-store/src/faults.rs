@@ -11,11 +11,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use windlass_core::choice::Draws;
+use windlass_core::operation::Operation;
 use windlass_core::{Name, Record, Task, TaskId, Transition, schedule};
 
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Error, Expire, Extend, Extended, Insert, Inserted,
-    Ledger, List, ListSchedules, Page, QueueCounts, ScheduleWritten, Signals, Store, WriteSchedule,
+    Ledger, List, ListOperations, ListSchedules, OperationWritten, Page, QueueCounts, Scan, ScheduleWritten,
+    Signals, Store, WriteOperation, WriteSchedule,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +52,8 @@ pub enum Verb {
     Schedules,
     DueSchedules,
     WriteSchedule,
+    Operations,
+    WriteOperation,
 }
 
 /// Faults at random: one call in `one_in` of the named verbs gets one of `faults`.
@@ -190,6 +194,10 @@ impl Store for Faulty {
         self.pass(Verb::List, self.inner.list(list)).await
     }
 
+    async fn scan(&self, list: List) -> Result<Scan, Error> {
+        self.pass(Verb::List, self.inner.scan(list)).await
+    }
+
     async fn position(&self, record: &Record) -> Result<Option<u64>, Error> {
         self.pass(Verb::Position, self.inner.position(record)).await
     }
@@ -220,6 +228,18 @@ impl Store for Faulty {
 
     async fn write_schedule(&self, write: WriteSchedule) -> Result<ScheduleWritten, Error> {
         self.pass(Verb::WriteSchedule, self.inner.write_schedule(write)).await
+    }
+
+    async fn operation(&self, id: &Name) -> Result<Option<Operation>, Error> {
+        self.pass(Verb::Operations, self.inner.operation(id)).await
+    }
+
+    async fn operations(&self, list: ListOperations) -> Result<Vec<Operation>, Error> {
+        self.pass(Verb::Operations, self.inner.operations(list)).await
+    }
+
+    async fn write_operation(&self, write: WriteOperation) -> Result<OperationWritten, Error> {
+        self.pass(Verb::WriteOperation, self.inner.write_operation(write)).await
     }
 
     fn signals(&self) -> &Signals {

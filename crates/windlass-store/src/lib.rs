@@ -7,6 +7,7 @@ pub mod embedded;
 pub mod faults;
 pub mod log;
 pub mod memory;
+mod operations;
 mod schedules;
 pub mod store;
 pub mod waiting;
@@ -14,6 +15,6 @@ pub mod waiting;
 pub use clock::{Clock, SystemClock};
 pub use store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Error, Expire, Extend, Extended, Insert,
-    Inserted, Ledger, List, ListSchedules, Page, QueueCounts, ScheduleChange, ScheduleWritten, Signals,
-    Store, WriteSchedule,
+    Inserted, Ledger, List, ListOperations, ListSchedules, OperationChange, OperationWritten, Page,
+    QueueCounts, Scan, ScheduleChange, ScheduleWritten, Signals, Store, WriteOperation, WriteSchedule,
 };

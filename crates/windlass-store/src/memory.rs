@@ -4,8 +4,8 @@
 //! it once, so verbs happen one after another and every answer shows a moment between two of them. The other stores are
 //! compared with this one, answer by answer, so what it does is the contract where prose leaves room:
 //!
-//! - One counter numbers the tasks that were added and the changes that give a new place in line (promoted, requeued);
-//!   another numbers the leases.
+//! - One counter numbers the tasks that were added and the changes that give a new place in line; another numbers the
+//!   leases.
 //! - A claim serves one task after another: pick a queue, take its best task, draw the secret. A task that turns out to
 //!   have expired is cancelled there, and the search begins again with the choice of a queue.
 //! - No waiting claim ever stands beside a ready task that it wants: whatever makes a task ready also serves those who
@@ -13,6 +13,7 @@
 
 mod insert;
 mod leases;
+mod operations;
 mod schedules;
 mod serving;
 mod tables;
@@ -23,13 +24,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
+use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{Name, Record, Task, TaskId, Transition};
 
 use crate::clock::Clock;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Error, Expire, Extend, Extended, Insert,
-    Inserted, Ledger, List, ListSchedules, Page, QueueCounts, ScheduleWritten, Signals, Store, WriteSchedule,
+    Inserted, Ledger, List, ListOperations, ListSchedules, OperationWritten, Page, QueueCounts, Scan,
+    ScheduleWritten, Signals, Store, WriteOperation, WriteSchedule,
 };
 use crate::waiting::Ticket;
 use tables::Tables;
@@ -126,6 +129,11 @@ impl Store for MemoryStore {
         Ok(self.open()?.list(&list))
     }
 
+    async fn scan(&self, list: List) -> Result<Scan, Error> {
+        let Page { tasks, next } = self.open()?.list(&list);
+        Ok(Scan { records: tasks.into_iter().map(|task| task.record).collect(), next })
+    }
+
     async fn position(&self, record: &Record) -> Result<Option<u64>, Error> {
         Ok(self.open()?.position(&record.id))
     }
@@ -160,6 +168,21 @@ impl Store for MemoryStore {
     async fn write_schedule(&self, write: WriteSchedule) -> Result<ScheduleWritten, Error> {
         let mut tables = self.open()?;
         let written = tables.write_schedule(write, self.clock.now());
+        tables.serve_waiting(self.clock.now());
+        Ok(written)
+    }
+
+    async fn operation(&self, id: &Name) -> Result<Option<Operation>, Error> {
+        Ok(self.open()?.operations.get(id).cloned())
+    }
+
+    async fn operations(&self, list: ListOperations) -> Result<Vec<Operation>, Error> {
+        Ok(self.open()?.operations.list(&list))
+    }
+
+    async fn write_operation(&self, write: WriteOperation) -> Result<OperationWritten, Error> {
+        let mut tables = self.open()?;
+        let written = tables.write_operation(&write, self.clock.now());
         tables.serve_waiting(self.clock.now());
         Ok(written)
     }

@@ -17,18 +17,23 @@
 //! Lease deadlines are kept on the monotonic clock, and are not durable: extending is cheap, and after a restart every
 //! running lease gets one fresh window. Polling is the truth; a signal ([`Signals`]) is a hint that saves polling.
 
+mod operations;
 mod schedules;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio::sync::Notify;
 use windlass_core::choice::{Mode, Queue};
+use windlass_core::filter::mentions;
+use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
-    CancelReason, Change, Name, NewTask, Progress, Record, StateName, Task, TaskId, Token, Transition,
+    CancelReason, Change, Filter, Name, NewTask, Progress, Record, StateName, Task, TaskId, Token, Transition,
 };
 
+pub use operations::{ListOperations, OperationChange, OperationWritten, Scan, WriteOperation};
 pub use schedules::{DueSchedules, ListSchedules, ScheduleChange, ScheduleWritten, WriteSchedule};
 
 #[async_trait]
@@ -72,6 +77,9 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Tasks that match, newest first.
     async fn list(&self, list: List) -> Result<Page, Error>;
 
+    /// The same without the bodies: for walks that act on many tasks.
+    async fn scan(&self, list: List) -> Result<Scan, Error>;
+
     /// The place in line of a pending task among those of its queue and type: 0 is next. `None` if it is not pending or
     /// too far back to tell.
     async fn position(&self, record: &Record) -> Result<Option<u64>, Error>;
@@ -95,6 +103,14 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Makes, changes, fires or forgets a schedule under the condition that it is still at the revision that was seen.
     /// The tasks of a fire and the advance of the schedule are one commit: there is never one without the other.
     async fn write_schedule(&self, write: WriteSchedule) -> Result<ScheduleWritten, Error>;
+
+    async fn operation(&self, id: &Name) -> Result<Option<Operation>, Error>;
+
+    async fn operations(&self, list: ListOperations) -> Result<Vec<Operation>, Error>;
+
+    /// Starts, carries on, ends or forgets an operation. The transitions of a step and what the operation knows of them are
+    /// one commit: there is never one without the other.
+    async fn write_operation(&self, write: WriteOperation) -> Result<OperationWritten, Error>;
 
     fn signals(&self) -> &Signals;
 
@@ -224,12 +240,25 @@ pub struct List {
     pub text: Option<String>,
     pub created_after: Option<u64>,
     pub created_before: Option<u64>,
+    /// All the same, in the language of people; see [`List::narrowed`].
+    pub filter: Option<Arc<Filter>>,
     /// Only tasks with a smaller `seq`.
     pub before: Option<u64>,
     pub limit: usize,
 }
 
 impl List {
+    /// The same list, of tasks that pass `filter` too. What the filter says about states and queue becomes part of the list
+    /// itself, so that a store can use its index.
+    pub fn narrowed(mut self, filter: Filter) -> List {
+        if self.states.is_empty() {
+            self.states = filter.states().unwrap_or_default();
+        }
+        self.queue = self.queue.or_else(|| filter.queue());
+        self.filter = (!filter.is_empty()).then(|| Arc::new(filter));
+        self
+    }
+
     /// The whole filter on one record, for stores without a better index.
     pub fn matches(&self, record: &Record) -> bool {
         let worker = |record: &Record| match &record.state {
@@ -243,12 +272,8 @@ impl List {
             && self.created_after.is_none_or(|at| record.created_at > at)
             && self.created_before.is_none_or(|at| record.created_at < at)
             && self.before.is_none_or(|seq| record.seq < seq)
-            && self.text.as_ref().is_none_or(|text| {
-                let within = |field: &str| field.contains(text.as_str());
-                within(record.id.as_str())
-                    || within(record.kind.as_str())
-                    || record.error.as_deref().is_some_and(within)
-            })
+            && self.text.as_ref().is_none_or(|text| mentions(record, text))
+            && self.filter.as_ref().is_none_or(|filter| filter.matches(record))
     }
 }
 
@@ -316,7 +341,9 @@ impl Ledger {
             | Change::Checkpointed { .. }
             | Change::Released { .. }
             | Change::Promoted { .. }
-            | Change::Requeued { .. } => {}
+            | Change::Requeued { .. }
+            | Change::Reprioritised { .. }
+            | Change::Moved { .. } => {}
         }
     }
 }
@@ -328,6 +355,7 @@ pub struct Signals {
     pub prunable: Notify,
     pub leases: Notify,
     pub schedules: Notify,
+    pub operations: Notify,
 }
 
 #[derive(Debug, Clone, thiserror::Error)]

@@ -16,6 +16,7 @@ pub(crate) mod health;
 pub(crate) mod identity;
 mod metrics;
 mod openapi;
+pub(crate) mod operations;
 pub(crate) mod outcomes;
 pub(crate) mod params;
 pub(crate) mod problem;
@@ -88,6 +89,7 @@ pub(crate) fn serve(state: Arc<State>) -> Front {
         .merge(queues::routes())
         .merge(dlq::routes())
         .merge(schedules::routes())
+        .merge(operations::routes())
         .merge(workers::routes())
         .merge(stats::routes())
         .merge(health::routes())

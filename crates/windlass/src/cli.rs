@@ -7,6 +7,7 @@ mod dlq;
 mod doctor;
 pub(crate) mod error;
 mod generate;
+mod operation;
 pub(crate) mod output;
 mod queue;
 mod schedule;
@@ -66,6 +67,9 @@ pub(crate) enum Command {
     /// Tasks that come again and again
     #[command(subcommand)]
     Schedule(schedule::Command),
+    /// Act on all tasks that match a filter
+    #[command(subcommand)]
+    Operation(operation::Command),
     /// Look at workers, or be one
     #[command(subcommand)]
     Worker(worker::Command),
@@ -116,6 +120,7 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Queue(command) => wait_for(queue::run(command, output)),
         Command::Dlq(command) => wait_for(dlq::run(command, output)),
         Command::Schedule(command) => wait_for(schedule::run(command, output)),
+        Command::Operation(command) => wait_for(operation::run(command, output)),
         Command::Worker(command) => wait_for(worker::run(command, output)),
         Command::Config(command) => config::run(command, output),
         Command::Bench(bench) => wait_for(crate::bench::run(bench, output)),

@@ -8,6 +8,7 @@ mod connection;
 mod deadline;
 mod health;
 mod lists;
+mod operations;
 mod refusal;
 mod services;
 mod submits;

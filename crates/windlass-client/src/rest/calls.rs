@@ -124,6 +124,7 @@ impl Client {
         add("queue", which.queue.as_ref().map(Name::to_string));
         add("type", which.kind.as_ref().map(Name::to_string));
         add("q", which.q.clone());
+        add("filter", which.filter.clone());
         add("dry_run", which.dry_run.then(|| "true".to_owned()));
         read(send(self.request(Method::DELETE, &DEAD)?.query(&query)).await?).await
     }

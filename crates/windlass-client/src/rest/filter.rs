@@ -11,6 +11,8 @@ pub struct Filter {
     pub worker: Option<Name>,
     /// Part of the id, the type or the error.
     pub text: Option<String>,
+    /// All of it in one line, as `state:dead_letter type:email.* error:timeout since:2h`.
+    pub filter: Option<String>,
     pub created_after: Option<Time>,
     pub created_before: Option<Time>,
     pub limit: Option<usize>,
@@ -26,6 +28,7 @@ impl Filter {
         add("type", self.kind.as_ref().map(Name::to_string));
         add("worker_id", self.worker.as_ref().map(Name::to_string));
         add("q", self.text.clone());
+        add("filter", self.filter.clone());
         add("created_after", self.created_after.map(|time| time.to_string()));
         add("created_before", self.created_before.map(|time| time.to_string()));
         add("limit", self.limit.map(|limit| limit.to_string()));
@@ -44,6 +47,7 @@ impl Filter {
             queue: self.queue.clone(),
             kind: self.kind.clone(),
             q: self.text.clone(),
+            filter: self.filter.clone(),
             dry_run,
         }
     }

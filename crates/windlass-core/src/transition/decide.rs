@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::ids::{Name, Token};
 use crate::limits::ERROR_BYTES_MAX;
+use crate::priority::Priority;
 use crate::state::{CancelReason, Lease, State};
 use crate::task::{Body, Outcome, Payload, Record};
 use crate::transition::{Change, Refusal};
@@ -150,6 +151,30 @@ pub fn remove(record: &Record, now: u64) -> Decision {
     match record.state {
         State::Running(_) => Err(Refusal::WrongState(record.state_name())),
         _ => Ok(Some(Change::Removed { at: now })),
+    }
+}
+
+/// A person gives a task another priority.
+pub fn reprioritise(record: &Record, priority: Priority, now: u64) -> Decision {
+    lies_still(record)?;
+    let other = record.priority != priority;
+    Ok(other.then_some(Change::Reprioritised { at: now, priority }))
+}
+
+/// A person puts a task into another queue.
+pub fn move_to(record: &Record, queue: &Name, now: u64) -> Decision {
+    lies_still(record)?;
+    let other = record.queue != *queue;
+    Ok(other.then(|| Change::Moved { at: now, queue: queue.clone() }))
+}
+
+/// Where and how a task waits can change while it waits, and before a dead letter is retried. A running task is in the hands of
+/// a worker that came for its queue, and the other ends are history.
+fn lies_still(record: &Record) -> Result<(), Refusal> {
+    match record.state {
+        State::Running(_) => Err(Refusal::WrongState(record.state_name())),
+        State::Completed { .. } | State::Cancelled { .. } => Err(Refusal::Terminal(record.state_name())),
+        _ => Ok(()),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::transition::Change;
 
 impl Record {
     /// Applies a change that was decided on this very revision. `order` is the store's next number: it becomes the
-    /// task's place in line if the change makes it pending from a wait. A task that was given back or lost keeps its place.
+    /// task's place in line if [`Change::takes_place`]. A task that was given back or lost keeps its place.
     pub fn evolve(&mut self, change: &Change, order: u64) {
         self.revision += 1;
         self.updated_at = change.at();
@@ -77,6 +77,14 @@ impl Record {
                 // not change by when the task has to start.
                 self.expires_at = self.expires_at.filter(|expires| expires > at);
                 self.state = State::Pending;
+            }
+            Change::Reprioritised { priority, .. } => {
+                self.order = order;
+                self.priority = *priority;
+            }
+            Change::Moved { queue, .. } => {
+                self.order = order;
+                self.queue = queue.clone();
             }
             Change::Removed { .. } => {}
         }

@@ -31,6 +31,8 @@ enum Input<L> {
     LoseLease,
     Retry,
     Remove,
+    SetPriority(u8),
+    MoveTo(&'static str),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,6 +68,8 @@ impl<L> Input<L> {
             Input::LoseLease => Input::LoseLease,
             Input::Retry => Input::Retry,
             Input::Remove => Input::Remove,
+            Input::SetPriority(priority) => Input::SetPriority(priority),
+            Input::MoveTo(queue) => Input::MoveTo(queue),
         }
     }
 }
@@ -90,6 +94,8 @@ fn decide(record: &Record, body: &Body, input: Input<Token>, now: u64) -> Answer
         Input::LoseLease => lose_lease(record, body, "lease lost", now),
         Input::Retry => retry(record, now),
         Input::Remove => remove(record, now),
+        Input::SetPriority(priority) => reprioritise(record, Priority(priority), now),
+        Input::MoveTo(queue) => move_to(record, &name(queue), now),
     };
     match decision {
         Ok(Some(change)) => Answer::Changed(change),

@@ -19,6 +19,7 @@ impl DeadLettersRequest {
             queue: given("queue", self.queue.as_deref().unwrap_or_default())?,
             kind: given("type", self.r#type.as_deref().unwrap_or_default())?,
             q: self.q,
+            filter: self.filter,
             dry_run: self.dry_run,
         })
     }

@@ -86,6 +86,9 @@ pub struct DeadSelection {
     /// Part of the id, the type or the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
+    /// As in lists: `type:email.* error:timeout since:2h`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
     /// Only count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,

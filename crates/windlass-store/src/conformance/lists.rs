@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use windlass_core::limits::PAGE_ROWS_MAX;
 use windlass_core::transition::Failure;
-use windlass_core::{NewTask, StateName};
+use windlass_core::{Filter, NewTask, StateName};
 
 use super::Harness;
 use super::steps::{claim, failure, ids, name};
@@ -63,6 +63,14 @@ pub async fn filters_select(h: &mut Harness) {
     check(List { created_after: Some(start), ..List::default() }, "new").await;
     check(List { created_before: Some(start + 10), ..text("else") }, "elsewhere").await;
     check(List { queue: Some(name("q")), ..states(&[StateName::Pending]) }, "new").await;
+    let filter = |text: &str| List::default().narrowed(Filter::parse(text, start).expect("a filter"));
+    check(filter("queue:r"), "elsewhere").await;
+    check(filter("queue:q -state:pending,scheduled"), "order-2 order-1").await;
+    check(filter("state:dead error:\"NO route\""), "order-2").await;
+    check(filter("worker:w*"), "order-2 order-1").await;
+    check(filter("type:t* id:order-*"), "order-later order-2 order-1").await;
+    check(filter("state:dead state:pending"), "").await;
+    check(filter("created:>2026-01-01 -id:new"), "elsewhere order-later order-2 order-1").await;
     check(List { before: Some(h.peek("order-later").await.seq), ..List::default() }, "order-2 order-1").await;
 }
 

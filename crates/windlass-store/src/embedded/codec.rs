@@ -339,6 +339,6 @@ pub(super) fn key(text: &str) -> Result<UniqueKey> {
     UniqueKey::new(text).map_err(|error| Undecodable(format!("a unique key that {error}")))
 }
 
-fn priority(number: u32) -> Result<Priority> {
+pub(super) fn priority(number: u32) -> Result<Priority> {
     u8::try_from(number).map(Priority).map_err(|_| wrong("a priority above 255"))
 }

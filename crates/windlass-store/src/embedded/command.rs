@@ -8,8 +8,9 @@ use windlass_core::choice::{Mode, Queue};
 use windlass_core::{Name, NewTask, Transition};
 
 use super::codec::{self, NewTaskMessage, TransitionMessage, Undecodable, Writer};
+use super::operations::OperationEntry;
 use super::schedules::ScheduleEntry;
-use crate::store::{Claim, Insert, WriteSchedule};
+use crate::store::{Claim, Insert, WriteOperation, WriteSchedule};
 
 #[derive(Debug)]
 pub(super) enum Command {
@@ -34,6 +35,9 @@ pub(super) enum Command {
         write: WriteSchedule,
         tasks: Vec<Submitted>,
     },
+    Operate {
+        write: WriteOperation,
+    },
 }
 
 /// A new task with its body in the form in which it is kept.
@@ -55,6 +59,8 @@ struct Entry {
     pause: Option<PauseEntry>,
     #[prost(message, optional, tag = "5")]
     schedule: Option<ScheduleEntry>,
+    #[prost(message, optional, tag = "9")]
+    operation: Option<OperationEntry>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -137,6 +143,7 @@ impl Command {
                 entry.pause = Some(PauseEntry { queue: queue.as_str().to_owned(), paused: *paused });
             }
             Command::Schedule { write, tasks } => entry.schedule = Some(ScheduleEntry::new(write, tasks)),
+            Command::Operate { write } => entry.operation = Some(OperationEntry::new(write)),
         }
         entry.encode_to_vec().into()
     }
@@ -169,6 +176,9 @@ impl Command {
         if let Some(schedule) = entry.schedule {
             let (write, tasks) = schedule.into_write()?;
             return Ok(Command::Schedule { write, tasks });
+        }
+        if let Some(operation) = entry.operation {
+            return Ok(Command::Operate { write: operation.into_write()? });
         }
         Err(Undecodable::unknown_command())
     }

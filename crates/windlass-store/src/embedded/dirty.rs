@@ -28,8 +28,21 @@ pub(super) struct Slot {
     pub(super) body: Option<Bytes>,
     /// Where the generation below has this task; `None` if it does not.
     pub(super) base: Option<Keys>,
+    /// The lane and queue under which the generation below has it, if they are others.
+    pub(super) moved_from: Option<Box<(u32, u32)>>,
     /// The task was removed, and this slot stands for its absence.
     pub(super) gone: bool,
+}
+
+impl Slot {
+    /// Lane and queue in the generation below.
+    pub(super) fn base_lane(&self) -> u32 {
+        self.moved_from.as_ref().map_or(self.lane, |from| from.0)
+    }
+
+    pub(super) fn base_queue(&self) -> u32 {
+        self.moved_from.as_ref().map_or(self.queue, |from| from.1)
+    }
 }
 
 /// The index entries of a record.
@@ -101,6 +114,7 @@ impl Dirty {
             // It stays with the frozen one, and is in the table after that.
             body: None,
             base: (!below.gone).then(|| Keys::of(&below.record)),
+            moved_from: None,
             gone: below.gone,
         })
     }

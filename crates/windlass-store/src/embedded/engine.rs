@@ -24,7 +24,7 @@ use super::machine::{Machine, Output};
 use super::space::Space;
 use crate::clock::Clock;
 use crate::log::{self, Log};
-use crate::store::{Committed, Error, Inserted, ScheduleWritten, Signals};
+use crate::store::{Committed, Error, Inserted, OperationWritten, ScheduleWritten, Signals};
 use crate::waiting::Waiting;
 
 /// What the threads and the callers share.
@@ -286,9 +286,10 @@ fn apply_group(shared: &Arc<Shared>, group: Group) -> Result<(), Error> {
 enum Answer {
     Inserted(oneshot::Sender<Result<Vec<Inserted>, Error>>, Result<Vec<Inserted>, Error>),
     Claimed(Request, Delivery),
-    Committed(oneshot::Sender<Result<Vec<Committed>, Error>>, Vec<Committed>),
+    Committed(oneshot::Sender<Result<Vec<Committed>, Error>>, Result<Vec<Committed>, Error>),
     Paused(oneshot::Sender<Result<(), Error>>),
     Scheduled(oneshot::Sender<Result<ScheduleWritten, Error>>, Result<ScheduleWritten, Error>),
+    Operated(oneshot::Sender<Result<OperationWritten, Error>>, Result<OperationWritten, Error>),
 }
 
 impl Answer {
@@ -297,9 +298,10 @@ impl Answer {
         match self {
             Answer::Inserted(reply, inserted) => drop(reply.send(inserted)),
             Answer::Claimed(request, delivery) => request.answer(Ok(delivery)),
-            Answer::Committed(reply, committed) => drop(reply.send(Ok(committed))),
+            Answer::Committed(reply, committed) => drop(reply.send(committed)),
             Answer::Paused(reply) => drop(reply.send(Ok(()))),
             Answer::Scheduled(reply, written) => drop(reply.send(written)),
+            Answer::Operated(reply, written) => drop(reply.send(written)),
         }
     }
 }
@@ -324,11 +326,20 @@ fn settle(shared: &Arc<Shared>, machine: &Machine, op: Op, output: Output) -> Op
         (Reply::Inserted(reply), Output::TooManyLanes) => {
             Some(Answer::Inserted(reply, Err(Error::TooManyLanes)))
         }
-        (Reply::Committed(reply), Output::Committed(committed)) => Some(Answer::Committed(reply, committed)),
+        (Reply::Committed(reply), Output::Committed(committed)) => {
+            Some(Answer::Committed(reply, Ok(committed)))
+        }
+        (Reply::Committed(reply), Output::TooManyLanes) => {
+            Some(Answer::Committed(reply, Err(Error::TooManyLanes)))
+        }
         (Reply::Paused(reply), _) => Some(Answer::Paused(reply)),
         (Reply::Scheduled(reply), Output::Scheduled(written)) => Some(Answer::Scheduled(reply, Ok(written))),
         (Reply::Scheduled(reply), Output::TooManyLanes) => {
             Some(Answer::Scheduled(reply, Err(Error::TooManyLanes)))
+        }
+        (Reply::Operated(reply), Output::Operated(written)) => Some(Answer::Operated(reply, Ok(written))),
+        (Reply::Operated(reply), Output::TooManyLanes) => {
+            Some(Answer::Operated(reply, Err(Error::TooManyLanes)))
         }
         _ => None,
     }

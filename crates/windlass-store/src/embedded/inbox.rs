@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::claims::Request;
 use super::command::Command;
-use crate::store::{Committed, Error, Inserted, ScheduleWritten};
+use crate::store::{Committed, Error, Inserted, OperationWritten, ScheduleWritten};
 
 /// Bytes and operations that may wait: beyond them callers are told to come again.
 const WAITING_BYTES_MAX: usize = 64 << 20;
@@ -33,6 +33,7 @@ pub(super) enum Reply {
     Committed(oneshot::Sender<Result<Vec<Committed>, Error>>),
     Paused(oneshot::Sender<Result<(), Error>>),
     Scheduled(oneshot::Sender<Result<ScheduleWritten, Error>>),
+    Operated(oneshot::Sender<Result<OperationWritten, Error>>),
     /// Nobody asked: tasks given back for a caller who went away.
     Nobody,
 }
@@ -59,6 +60,7 @@ impl Reply {
             Reply::Committed(reply) => drop(reply.send(Err(error))),
             Reply::Paused(reply) => drop(reply.send(Err(error))),
             Reply::Scheduled(reply) => drop(reply.send(Err(error))),
+            Reply::Operated(reply) => drop(reply.send(Err(error))),
             Reply::Claimed(request) => request.answer(Err(error)),
             Reply::Nobody => {}
         }

@@ -6,17 +6,20 @@
 //! read or is damaged, and ends the store.
 
 mod claim;
+mod gained;
 mod insert;
+mod operations;
 mod read;
 mod rehearse;
 mod reindex;
+mod relocate;
 mod schedules;
 mod unique;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::{Body, CancelReason, Change, Name, Record, State, StateName, Task, Transition};
+use windlass_core::{Body, CancelReason, Change, Record, State, StateName, Task, Transition};
 
 use super::codec;
 use super::command::Command;
@@ -25,10 +28,13 @@ use super::holders::{self, Holders};
 use super::index::Index;
 use super::leases::Leases;
 use super::names::{Changed, Names};
+use super::operations::{self as operations_table, Register};
 use super::schedules::{self as schedules_table, Book};
 use super::tables::{MetaMessage, Row, Snapshot};
 use crate::clock::Clock;
-use crate::store::{Committed, Error, Inserted, Ledger, ScheduleWritten, Signals};
+use crate::store::{Committed, Error, Inserted, Ledger, OperationWritten, ScheduleWritten, Signals};
+pub(super) use read::{Listing, Stored};
+use relocate::Located;
 
 #[derive(Debug)]
 pub(super) struct Machine {
@@ -42,6 +48,7 @@ pub(super) struct Machine {
     ledger: Ledger,
     schedules: Book,
     holders: Holders,
+    operations: Register,
     next_number: u64,
     next_claim: u64,
     /// The last command that was applied.
@@ -66,6 +73,7 @@ pub(super) enum Output {
     Committed(Vec<Committed>),
     Paused,
     Scheduled(ScheduleWritten),
+    Operated(OperationWritten),
 }
 
 /// A task as the tables have it.
@@ -84,6 +92,7 @@ pub(super) struct Frame {
     pub(super) names: Changed,
     pub(super) schedules: schedules_table::Changed,
     pub(super) keys: holders::Changed,
+    pub(super) operations: operations_table::Changed,
     pub(super) meta: MetaMessage,
 }
 
@@ -111,6 +120,7 @@ impl Machine {
             ledger: saved.state.ledger(),
             schedules: saved.schedules,
             holders: Holders::default(),
+            operations: saved.operations,
             next_number: saved.state.next_number,
             next_claim: saved.state.next_claim,
             applied: saved.state.applied,
@@ -137,6 +147,7 @@ impl Machine {
         let output = match command {
             Command::Insert { tasks, atomic, max_depth } => self.insert(tasks, *atomic, *max_depth)?,
             Command::Claim { claim, now } => Output::Claimed(self.claim(claim, *now)?),
+            Command::Commit { transitions } if !self.has_lanes_for(transitions) => Output::TooManyLanes,
             Command::Commit { transitions } => {
                 let mut done = Vec::with_capacity(transitions.len());
                 for transition in transitions {
@@ -154,6 +165,7 @@ impl Machine {
                 Output::Paused
             }
             Command::Schedule { write, tasks } => self.write_schedule(write, tasks)?,
+            Command::Operate { write } => self.write_operation(write)?,
         };
         self.applied = index;
         self.broken = false;
@@ -220,16 +232,20 @@ impl Machine {
     fn change(&mut self, seq: u64, change: &Change) -> Result<Record, Error> {
         let number = self.next_number;
         let slot = self.slot(seq)?.ok_or_else(|| missing(seq))?;
-        let (lane, queue) = (slot.lane, slot.queue);
+        let (lane, queue, priority) = (slot.lane, slot.queue, slot.record.priority);
         let (before, from, grown) = (Keys::of(&slot.record), slot.record.state_name(), weight(&slot.record));
         slot.record.evolve(change, number);
         let record = slot.record.clone();
         self.dirty.grew(weight(&record).saturating_sub(grown));
-        if matches!(change, Change::Promoted { .. } | Change::Requeued { .. }) {
+        if change.takes_place() {
             self.next_number += 1;
         }
         self.write_down(change, from, &record);
         self.settle_key(&record, change)?;
+        if let Change::Reprioritised { .. } | Change::Moved { .. } = change {
+            self.relocate(&record, Located { lane, queue, priority, keys: before })?;
+            return Ok(record);
+        }
         let (after, to) = match change {
             Change::Removed { .. } => {
                 self.dirty.remove(seq);
@@ -272,7 +288,9 @@ impl Machine {
             | Change::Checkpointed { .. }
             | Change::Released { .. }
             | Change::Promoted { .. }
-            | Change::Requeued { .. } => {}
+            | Change::Requeued { .. }
+            | Change::Reprioritised { .. }
+            | Change::Moved { .. } => {}
         }
         if from == StateName::Running && record.state_name() == StateName::DeadLetter {
             ledger.dead_lettered += 1;
@@ -289,7 +307,7 @@ impl Machine {
                     let Some(Loaded { record, lane, body }) = self.stored(seq)? else { return Ok(None) };
                     let base = Some(Keys::of(&record));
                     let queue = self.names.queue_of_lane(lane);
-                    Slot { record, lane, queue, body, base, gone: false }
+                    Slot { record, lane, queue, body, base, moved_from: None, gone: false }
                 }
             };
             // From here on the table's entries for this task do not count, so memory must have them.
@@ -316,37 +334,6 @@ impl Machine {
         Ok(Some(Loaded { record, lane: found, body }))
     }
 
-    /// Lanes that got ready tasks since the last call and still have some, with how many they got.
-    pub(super) fn take_gained(&mut self) -> Vec<(Name, Name, usize)> {
-        let mut lanes = std::mem::take(&mut self.gained);
-        lanes.sort_unstable();
-        let groups = lanes.chunk_by(|a, b| a == b);
-        let open = groups.filter(|group| {
-            self.names.head(group[0]).is_some()
-                && !self.names.queue(self.names.queue_of_lane(group[0])).paused
-        });
-        let named = |group: &[u32]| {
-            self.names.of_lane(group[0]).map(|(queue, kind)| (queue.clone(), kind.clone(), group.len()))
-        };
-        open.filter_map(named).collect()
-    }
-
-    /// The same when nobody waits.
-    pub(super) fn forget_gained(&mut self) -> Vec<(Name, Name, usize)> {
-        self.gained.clear();
-        Vec::new()
-    }
-
-    /// Looks once more at a queue for those who wait there: a claim that was woken for a task may have been served with
-    /// another one. `kind` of `None` stands for whoever takes any type.
-    pub(super) fn look_again(&mut self, queue: &Name, kind: Option<&Name>) {
-        let Some(number) = self.names.queue_number(queue) else { return };
-        match kind {
-            None => self.gained.extend(self.names.queue(number).heads.values().next()),
-            Some(kind) => self.gained.extend(self.names.lane_number(number, kind)),
-        }
-    }
-
     pub(super) fn dirty_bytes(&self) -> usize {
         self.dirty.bytes()
     }
@@ -369,6 +356,7 @@ impl Machine {
             names: self.names.freeze(),
             schedules: self.schedules.freeze(),
             keys: self.holders.freeze(),
+            operations: self.operations.freeze(),
             meta: MetaMessage::new(self.applied, self.next_number, self.next_claim, &self.ledger),
         }
     }

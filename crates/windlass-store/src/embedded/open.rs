@@ -28,8 +28,8 @@ use crate::log::{self, Log, Reclaimer, SyncMode};
 use crate::store::{Durability, Error, Signals};
 use crate::waiting::Waiting;
 
-/// The version of everything in the directory. 2: neighbouring tasks share a row of the index. 3: unique keys, and a number
-/// for why a task was cancelled.
+/// The version of everything in the directory. 2: neighbouring tasks share a row of the index. 3: unique keys, a number for why
+/// a task was cancelled, tasks that move between queues, operations.
 const FORMAT: u32 = 3;
 const FORMAT_WORD: &str = "windlass-data";
 

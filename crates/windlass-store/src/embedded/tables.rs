@@ -23,6 +23,7 @@ use self::block::{BLOCK_TASKS, entries};
 pub(super) use self::saved::{LaneMessage, MetaMessage, QueueMessage, Saved};
 use self::set::{SPAN, Set};
 use super::holders::{self, KeyTable};
+use super::operations::{self, Register};
 use super::schedules::{self, Book};
 use crate::store::Error;
 
@@ -79,6 +80,7 @@ pub(super) fn open(path: &Path, cache_bytes: usize, verify_bytes: u64) -> Result
     write.open_table(META).map_err(failed("make a table"))?;
     schedules::write(&write, &Vec::new())?;
     holders::write(&write, &Default::default())?;
+    operations::write(&write, &Vec::new())?;
     write.commit().map_err(failed("make the tables"))?;
     Ok(database)
 }
@@ -312,6 +314,7 @@ impl Snapshot {
         };
         Ok(Saved {
             schedules: Book::load(&self.read)?,
+            operations: Register::load(&self.read)?,
             state,
             queues: read_all(&queues)?.into_iter().map(decode).collect::<Result<_, _>>()?,
             lanes: read_all(&lanes)?.into_iter().map(decode).collect::<Result<_, _>>()?,

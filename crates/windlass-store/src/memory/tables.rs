@@ -11,6 +11,7 @@ use windlass_core::{
 
 use super::leases::Leases;
 use super::serving::Waiter;
+use crate::operations::Operations;
 use crate::schedules::Schedules;
 use crate::store::{Committed, Due, Ledger, List, Page, QueueCounts, Signals};
 use crate::waiting::Waiting;
@@ -39,6 +40,7 @@ pub(super) struct Tables {
     pub(super) schedules: Schedules,
     /// The task that took each unique key last, as long as it lives.
     pub(super) keys: HashMap<UniqueKey, u64>,
+    pub(super) operations: Operations,
     pub(super) signals: Arc<Signals>,
     pub(super) waiting: Waiting<Waiter>,
     /// Lanes that got a ready task since waiting claims were served last.
@@ -70,12 +72,18 @@ impl Tables {
             ledger: Ledger::default(),
             schedules: Schedules::default(),
             keys: HashMap::new(),
+            operations: Operations::default(),
             signals,
             waiting: Waiting::default(),
             readied: VecDeque::new(),
             number: 0,
             claims: 0,
         }
+    }
+
+    /// The number that the next task will have.
+    pub(super) fn next_seq(&self) -> u64 {
+        self.number + 1
     }
 
     pub(super) fn next_number(&mut self) -> u64 {
@@ -108,10 +116,7 @@ impl Tables {
             return record.clone();
         }
         let mut task = self.exit(seq);
-        let order = match change {
-            Change::Promoted { .. } | Change::Requeued { .. } => self.next_number(),
-            _ => task.record.order,
-        };
+        let order = if change.takes_place() { self.next_number() } else { task.record.order };
         task.record.evolve(change, order);
         self.ledger.count(change);
         let record = task.record.clone();

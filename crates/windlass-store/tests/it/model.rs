@@ -5,6 +5,8 @@
 mod both;
 mod commands;
 mod inserts;
+mod lists;
+mod operations;
 mod schedules;
 
 use std::sync::Arc;

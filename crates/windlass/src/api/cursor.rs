@@ -28,7 +28,7 @@ pub(super) fn write_name(name: &Name) -> String {
     URL_SAFE_NO_PAD.encode([&seal_of(name)[..], name].concat())
 }
 
-pub(super) fn read_name(text: &str) -> Result<Name, Invalid> {
+pub(crate) fn read_name(text: &str) -> Result<Name, Invalid> {
     let refused = || Invalid::malformed("cursor", "is not a cursor of this list");
     let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| refused())?;
     let (seal_given, name) = bytes.split_at_checked(8).ok_or_else(refused)?;

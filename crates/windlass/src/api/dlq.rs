@@ -15,7 +15,7 @@ use windlass_store::List;
 use super::Shared;
 use super::answer::{self, Answer};
 use super::body::JsonBytes;
-use super::params::{ListParams, Params, parsed};
+use super::params::{ListParams, Params, filter, parsed};
 use super::tasks::write_page;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
@@ -59,6 +59,8 @@ struct ClearParams {
     kind: Option<String>,
     /// Part of the id, the type or the error.
     q: Option<String>,
+    /// As in lists: `type:email.* error:timeout since:2h`.
+    filter: Option<String>,
     /// Only count.
     #[serde(default)]
     dry_run: bool,
@@ -81,6 +83,7 @@ async fn clear(State(state): Shared, Params(params): Params<ClearParams>) -> Ans
         queue: parsed("queue", params.queue)?,
         kind: parsed("type", params.kind)?,
         q: params.q,
+        filter: params.filter,
         dry_run: params.dry_run,
     })?;
     let affected = match params.dry_run {
@@ -91,7 +94,7 @@ async fn clear(State(state): Shared, Params(params): Params<ClearParams>) -> Ans
 }
 
 pub(crate) fn selection(body: DeadSelection) -> Result<Selection, Invalid> {
-    let filtered = body.queue.is_some() || body.kind.is_some() || body.q.is_some();
+    let filtered = body.queue.is_some() || body.kind.is_some() || body.q.is_some() || body.filter.is_some();
     match (body.ids, body.all) {
         (Some(ids), false) if ids.len() > BATCH_TASKS_MAX => {
             let message = format!("has {} ids, {BATCH_TASKS_MAX} are allowed", ids.len());
@@ -99,12 +102,15 @@ pub(crate) fn selection(body: DeadSelection) -> Result<Selection, Invalid> {
         }
         (Some(ids), false) if !filtered => Ok(Selection::Ids(ids)),
         (Some(_), _) => Err(Invalid::malformed("ids", "is given besides all or a filter")),
-        (None, true) => Ok(Selection::Filter(List {
-            queue: body.queue,
-            kind: body.kind,
-            text: body.q.filter(|text| !text.is_empty()),
-            ..List::default()
-        })),
+        (None, true) => {
+            let list = List {
+                queue: body.queue,
+                kind: body.kind,
+                text: body.q.filter(|text| !text.is_empty()),
+                ..List::default()
+            };
+            Ok(Selection::Filter(list.narrowed(filter(body.filter.as_deref().unwrap_or_default())?)))
+        }
         (None, false) => Err(Invalid::malformed("all", "must be true unless ids are given")),
     }
 }

@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Visitor};
 use windlass_core::limits::{PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
-use windlass_core::{Name, StateName, TaskId};
+use windlass_core::{Filter, Name, StateName, TaskId};
 use windlass_proto::rest::{Fault, Invalid, Time};
 use windlass_store::List;
 
@@ -27,6 +27,18 @@ pub(super) struct PathName(pub(super) Name);
 pub(super) struct PathSchedule(pub(super) Name);
 
 impl<S: Send + Sync> FromRequestParts<S> for PathSchedule {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        segment(parts, state, "id").await.map(Self)
+    }
+}
+
+/// The operation in the path.
+#[derive(Debug)]
+pub(super) struct PathOperation(pub(super) Name);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathOperation {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
@@ -89,6 +101,8 @@ pub(crate) struct ListParams {
     q: Option<String>,
     created_after: Option<String>,
     created_before: Option<String>,
+    /// All of this in one line, as `state:dead_letter type:email.* error:timeout since:2h`; see `docs/operations.md`.
+    filter: Option<String>,
     /// At most this many, up to 1,000.
     #[serde(default, deserialize_with = "number_or_text")]
     limit: Option<String>,
@@ -98,7 +112,7 @@ pub(crate) struct ListParams {
 
 impl ListParams {
     pub(crate) fn check(self) -> Result<List, Invalid> {
-        Ok(List {
+        let list = List {
             states: self.state.as_deref().map_or(Ok(Vec::new()), states)?,
             queue: parsed("queue", self.queue)?,
             kind: parsed("type", self.kind)?,
@@ -106,10 +120,17 @@ impl ListParams {
             text: self.q.filter(|text| !text.is_empty()),
             created_after: parsed::<Time>("created_after", self.created_after)?.map(Time::as_ms),
             created_before: parsed::<Time>("created_before", self.created_before)?.map(Time::as_ms),
+            filter: None,
             before: self.cursor.as_deref().filter(|text| !text.is_empty()).map(cursor::read).transpose()?,
             limit: limit(self.limit)?,
-        })
+        };
+        Ok(list.narrowed(filter(self.filter.as_deref().unwrap_or_default())?))
     }
+}
+
+/// A filter as people write it, read now.
+pub(crate) fn filter(text: &str) -> Result<Filter, Invalid> {
+    Filter::parse(text, super::now_ms()).map_err(|error| Invalid::malformed("filter", error.to_string()))
 }
 
 /// A query has only text; the same filters as JSON may have a number.

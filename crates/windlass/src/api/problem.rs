@@ -75,6 +75,8 @@ impl From<Error> for Refused {
             Error::NoSpace => (StatusCode::INSUFFICIENT_STORAGE, "The disk is full"),
             Error::ScheduleExists => (StatusCode::CONFLICT, "The id is taken"),
             Error::TooManySchedules => (StatusCode::UNPROCESSABLE_ENTITY, "Too many schedules"),
+            Error::OperationEnded => (StatusCode::CONFLICT, "The operation has ended"),
+            Error::TooManyOperations => (StatusCode::TOO_MANY_REQUESTS, "Too many operations are under way"),
             Error::TooManyLanes => (StatusCode::UNPROCESSABLE_ENTITY, "Too many queues and types"),
             Error::Invalid { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "The request cannot be carried out"),
         };
@@ -99,7 +101,7 @@ impl IntoResponse for Refused {
         let mut response = Response::new(Body::empty());
         *response.status_mut() =
             StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+        if matches!(response.status(), StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response.extensions_mut().insert(Unwritten(self.0));

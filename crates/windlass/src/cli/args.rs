@@ -30,6 +30,9 @@ impl Connect {
 /// Which tasks.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Which {
+    /// Only those that match, like 'state:dead_letter error:timeout since:2h'
+    #[arg(long = "filter", short = 'f', value_name = "FILTER")]
+    pub(crate) words: Vec<String>,
     /// Only of this queue
     #[arg(long, short = 'q', value_name = "NAME", value_parser = name)]
     pub(crate) queue: Option<Name>,
@@ -47,6 +50,7 @@ impl Which {
             queue: self.queue,
             kind: self.kind,
             text: self.text,
+            filter: (!self.words.is_empty()).then(|| self.words.join(" ")),
             ..Default::default()
         }
     }

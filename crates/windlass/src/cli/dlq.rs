@@ -10,7 +10,7 @@ use super::task;
 #[derive(Debug, clap::Subcommand)]
 #[command(before_help = "Examples:
   windlass dlq list --queue mail
-  windlass dlq retry --type email.send --dry-run
+  windlass dlq retry --filter 'type:email.* error:timeout since:2h' --dry-run
   windlass dlq clear --queue mail --yes")]
 pub(crate) enum Command {
     /// List dead letters, newest first
@@ -38,7 +38,7 @@ pub(crate) struct ListArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManyArgs {
     /// Only these
-    #[arg(value_parser = args::task_id, conflicts_with_all = ["queue", "kind", "text"])]
+    #[arg(value_parser = args::task_id, conflicts_with_all = ["words", "queue", "kind", "text"])]
     ids: Vec<TaskId>,
     #[command(flatten)]
     which: Which,

@@ -7,6 +7,7 @@ use std::io::{IsTerminal, Write as _};
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::error::Failure;
@@ -67,6 +68,15 @@ impl Output {
         }
     }
 
+    /// A bar for a person who watches; without one nothing is shown.
+    pub(crate) fn progress(&self) -> Progress {
+        let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        // It hides by itself when standard error is no terminal.
+        let bar = ProgressBar::new(1000).with_style(style);
+        Progress(bar)
+    }
+
     /// Whether a person can be asked.
     pub(crate) fn can_ask(&self) -> bool {
         std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
@@ -77,6 +87,21 @@ impl Output {
         let mut answer = String::new();
         let read = std::io::stdin().read_line(&mut answer);
         read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    /// `share` is 0–1.
+    pub(crate) fn show(&self, share: f64, text: &str) {
+        self.0.set_message(escape(text));
+        self.0.set_position((share.clamp(0.0, 1.0) * 1000.0) as u64);
+    }
+
+    pub(crate) fn end(&self) {
+        self.0.finish_and_clear();
     }
 }
 

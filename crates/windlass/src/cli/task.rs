@@ -47,9 +47,13 @@ pub(crate) struct One {
 
 #[derive(Debug, clap::Args)]
 #[command(before_help = "Examples:
+  windlass task list 'state:dead_letter type:email.* error:timeout since:2h'
   windlass task list --state pending --queue mail --limit 20
   windlass task list --text timeout -o json")]
 pub(crate) struct ListArgs {
+    /// Only those that match, like 'state:dead_letter error:timeout since:2h'
+    #[arg(value_name = "FILTER")]
+    filter: Vec<String>,
     /// Only in this state, like pending, running, failed
     #[arg(long, short = 's')]
     state: Option<String>,
@@ -111,7 +115,9 @@ fn changed(task: &TaskBody, output: &Output) -> Result<(), Failure> {
 }
 
 async fn list(args: ListArgs, output: &Output) -> Result<(), Failure> {
-    let mut filter = args.which.filter();
+    let mut which = args.which;
+    which.words.extend(args.filter);
+    let mut filter = which.filter();
     filter.state = args.state;
     filter.worker = args.worker;
     filter.limit = Some(args.limit);

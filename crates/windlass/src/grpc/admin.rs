@@ -8,14 +8,16 @@ use windlass_core::{Name, StateName};
 use windlass_proto::grpc::parsed;
 use windlass_proto::grpc::v1::admin_service_server::AdminService;
 use windlass_proto::grpc::v1::{
-    Affected, Cluster, DeadLettersRequest, GetClusterRequest, GetQueueRequest, GetStatsRequest,
-    GetWorkerRequest, ListQueuesRequest, ListQueuesResponse, ListTasksRequest, ListTasksResponse,
-    ListWorkersRequest, ListWorkersResponse, PauseQueueRequest, PauseWorkerRequest, PurgeQueueRequest,
-    QueueInfo, ResumeQueueRequest, ResumeWorkerRequest, Stats, WorkerInfo,
+    Affected, CancelOperationRequest, Cluster, DeadLettersRequest, GetClusterRequest, GetOperationRequest,
+    GetQueueRequest, GetStatsRequest, GetWorkerRequest, ListOperationsRequest, ListOperationsResponse,
+    ListQueuesRequest, ListQueuesResponse, ListTasksRequest, ListTasksResponse, ListWorkersRequest,
+    ListWorkersResponse, Operation, OperationPreview, PauseQueueRequest, PauseWorkerRequest,
+    PurgeQueueRequest, QueueInfo, ResumeQueueRequest, ResumeWorkerRequest, StartOperationRequest, Stats,
+    WorkerInfo,
 };
 
 use super::refusal::{answer, status};
-use super::{State, lists};
+use super::{State, lists, operations};
 use crate::api::problem::Refused;
 use crate::api::{dlq, health, now_ms, queues, stats, workers};
 
@@ -93,6 +95,31 @@ impl AdminService for Admin {
 
     async fn delete_dead_letters(&self, request: Request<DeadLettersRequest>) -> Answer<Affected> {
         answer(self.dead_letters(request.into_inner(), false).await)
+    }
+
+    async fn start_operation(&self, request: Request<StartOperationRequest>) -> Answer<Operation> {
+        answer(operations::start(&self.0.api, request.into_inner()).await)
+    }
+
+    async fn preview_operation(&self, request: Request<StartOperationRequest>) -> Answer<OperationPreview> {
+        answer(operations::preview(&self.0.api, request.into_inner()).await)
+    }
+
+    async fn get_operation(&self, request: Request<GetOperationRequest>) -> Answer<Operation> {
+        let id: Name = parsed("id", &request.into_inner().id)?;
+        answer(self.0.api.broker.operation(&id).await.map(operations::shown).map_err(Refused::from))
+    }
+
+    async fn list_operations(
+        &self,
+        request: Request<ListOperationsRequest>,
+    ) -> Answer<ListOperationsResponse> {
+        answer(operations::list(&self.0.api, request.into_inner()).await)
+    }
+
+    async fn cancel_operation(&self, request: Request<CancelOperationRequest>) -> Answer<Operation> {
+        let id: Name = parsed("id", &request.into_inner().id)?;
+        answer(self.0.api.broker.cancel_operation(&id).await.map(operations::shown).map_err(Refused::from))
     }
 
     async fn get_stats(&self, _: Request<GetStatsRequest>) -> Answer<Stats> {

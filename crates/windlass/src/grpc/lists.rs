@@ -8,8 +8,8 @@ use windlass_proto::grpc::{given, time};
 use windlass_proto::rest::Invalid;
 use windlass_store::List;
 
-use crate::api::cursor;
 use crate::api::problem::Refused;
+use crate::api::{cursor, params};
 
 /// Payloads and results on one page: together with the rest they fit into the 4 MiB that common clients accept. A single
 /// task may be larger, and then its reader must accept as much as it submitted.
@@ -21,7 +21,7 @@ pub(super) fn read(request: ListTasksRequest) -> Result<List, Invalid> {
         Ok::<_, Invalid>(time.map(|time| time.as_ms()))
     };
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    Ok(List {
+    let list = List {
         states: states(&request)?,
         queue: given("queue", &text(&request.queue))?,
         kind: given("type", &text(&request.r#type))?,
@@ -29,13 +29,15 @@ pub(super) fn read(request: ListTasksRequest) -> Result<List, Invalid> {
         text: request.q.filter(|text| !text.is_empty()),
         created_after: moment("created_after", request.created_after)?,
         created_before: moment("created_before", request.created_before)?,
+        filter: None,
         before: request.cursor.as_deref().filter(|text| !text.is_empty()).map(cursor::read).transpose()?,
         limit: match request.limit {
             None => PAGE_ROWS_DEFAULT,
             Some(0) => return Err(Invalid::out_of_range("limit", "must be at least 1")),
             Some(limit) => (limit as usize).min(PAGE_ROWS_MAX),
         },
-    })
+    };
+    Ok(list.narrowed(params::filter(request.filter.as_deref().unwrap_or_default())?))
 }
 
 fn states(request: &ListTasksRequest) -> Result<Vec<StateName>, Invalid> {

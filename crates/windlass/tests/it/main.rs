@@ -17,6 +17,7 @@ mod library;
 mod python;
 mod readme;
 mod rest_lists;
+mod rest_operations;
 mod rest_schedules;
 mod rest_submit;
 mod rest_system;

@@ -31,6 +31,19 @@ fn the_guide_to_running_tasks_runs_as_written() {
     run("docs/running.md", &["asked", "\"cancel_requested\":false", "page 4 is where it goes on", "pending"]);
 }
 
+#[test]
+fn the_guide_to_filters_and_operations_runs_as_written() {
+    let said = [
+        "connection timeout",
+        "did you mean state?",
+        "would change",
+        "set_priority 200",
+        "\"matched\":",
+        "done",
+    ];
+    run("docs/operations.md", &said);
+}
+
 /// Runs every block of a document; together they must have printed `said`.
 fn run(document: &str, said: &[&str]) {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document));

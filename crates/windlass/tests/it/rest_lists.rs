@@ -51,6 +51,36 @@ fn filters_select() {
 }
 
 #[test]
+fn one_line_filters_select_and_complain() {
+    let broker = BrokerProcess::start();
+    let mut client = broker.client();
+    seed(&mut client);
+    let table: [(&str, &[&str]); 10] = [
+        ("filter=queue:a", &["t2", "t1"]),
+        ("filter=state:queued,scheduled", &["t2", "t1"]),
+        ("filter=-state:queued+-queue:b", &["t2"]),
+        ("filter=type:x+state:cancelled", &["t3"]),
+        ("filter=priority:%3E=225+worker:w", &["t4"]),
+        ("filter=id:t1,t3,none", &["t3", "t1"]),
+        ("filter=id:t1,t3&limit=1", &["t3"]),
+        ("filter=since:1h+T2", &["t2"]),
+        ("filter=created:%3C2020-01-01", &[]),
+        ("filter=state:queued&queue=b", &[]),
+    ];
+    for (query, want) in table {
+        let page = client.get(&format!("/api/v1/tasks?{query}")).expect(200);
+        assert_eq!(ids(&page), want, "{query}");
+    }
+    let answer = client.get("/api/v1/tasks?filter=stat:dead");
+    assert!(answer.text.contains("did you mean state?"), "{}", answer.text);
+    answer.refused(400, "malformed");
+    assert_eq!(ids(&client.get("/api/v1/dlq?filter=queue:a").expect(200)), Vec::<String>::new());
+    let retry = r#"{"all":true,"filter":"error:timeout since:1h"}"#;
+    assert_eq!(client.post("/api/v1/dlq/retry", retry).expect(200)["affected"], 0);
+    client.delete("/api/v1/dlq?filter=colour:red").refused(400, "malformed");
+}
+
+#[test]
 fn pages_follow_each_other_without_gap_or_repeat() {
     let broker = BrokerProcess::start();
     let mut client = broker.client();

@@ -10,7 +10,7 @@ use super::walk::{REAL, walks};
 use super::*;
 use crate::state::State;
 
-const WALKS: usize = 300;
+const WALKS: usize = 800;
 
 #[test]
 fn every_mutant_is_caught_by_its_rule() {
@@ -55,6 +55,12 @@ fn mutants() -> Vec<(&'static str, &'static str, Machine)> {
             "an input does what its name says",
             evolves(release_to_the_end),
         ),
+        ("a running task can be moved", "an input does what its name says", decides(move_running)),
+        (
+            "another priority leaves the place in line",
+            "an input does what its name says",
+            evolves(priority_keeps_place),
+        ),
         ("a release uses up an attempt", "attempts and crashes are counted", evolves(release_counts)),
         (
             "a manual retry keeps the old count",
@@ -90,6 +96,13 @@ fn mutants() -> Vec<(&'static str, &'static str, Machine)> {
         ("the revision stays", "one revision per change", evolves(same_revision)),
         ("evolve depends on more than its arguments", "the same again gives the same", evolves(counting)),
     ]
+}
+
+fn move_running(record: &Record, body: &Body, input: Input<Token>, now: u64) -> Answer {
+    match (input, &record.state) {
+        (Input::MoveTo(queue), State::Running(_)) => accepted(Change::Moved { at: now, queue: name(queue) }),
+        _ => decide(record, body, input, now),
+    }
 }
 
 fn accepted(change: Change) -> Answer {
@@ -233,6 +246,14 @@ fn release_to_the_end(record: &mut Record, change: &Change, order: u64) {
     record.evolve(change, order);
     if matches!(change, Change::Released { .. }) {
         record.order = order;
+    }
+}
+
+fn priority_keeps_place(record: &mut Record, change: &Change, order: u64) {
+    let place = record.order;
+    record.evolve(change, order);
+    if matches!(change, Change::Reprioritised { .. }) {
+        record.order = place;
     }
 }
 

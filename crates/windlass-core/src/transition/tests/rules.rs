@@ -74,6 +74,7 @@ impl Ledger {
             Input::Save(_) => next.saved = saved(now),
             Input::Complete(_) => next.saved = Bytes::new(),
             Input::Extend(_) | Input::Cancel | Input::Tick | Input::Remove => {}
+            Input::SetPriority(_) | Input::MoveTo(_) => {}
         }
         next
     }
@@ -219,10 +220,20 @@ fn lawful(step: &Step<'_>, change: &Change) -> bool {
         (Input::Tick, Change::Promoted { .. }) => matches!(from, Scheduled | Retrying) && to == Pending,
         (Input::Retry, Change::Requeued { .. }) => matches!(from, DeadLetter | Cancelled) && to == Pending,
         (Input::Remove, Change::Removed { .. }) => from != Running && to == from,
+        (Input::SetPriority(_), Change::Reprioritised { .. }) | (Input::MoveTo(_), Change::Moved { .. }) => {
+            (waits || from == DeadLetter) && step.after.state == step.before.state
+        }
         _ => false,
     };
-    let moved = matches!(change, Change::Promoted { .. } | Change::Requeued { .. });
-    own && step.after.order == if moved { step.order } else { step.before.order }
+    let (priority, queue) = match step.input {
+        Input::SetPriority(priority) => (Priority(priority), &step.before.queue),
+        Input::MoveTo(queue) => (step.before.priority, &name(queue)),
+        _ => (step.before.priority, &step.before.queue),
+    };
+    let placed = matches!(step.input, Input::Retry | Input::SetPriority(_) | Input::MoveTo(_))
+        || matches!(change, Change::Promoted { .. });
+    own && (step.after.priority, &step.after.queue) == (priority, queue)
+        && step.after.order == if placed { step.order } else { step.before.order }
 }
 
 fn limits(step: &Step<'_>) -> bool {

@@ -191,6 +191,8 @@ fn write_scene(text: &mut String, scene: &Scene) -> std::fmt::Result {
         ("lose_lease", Input::LoseLease),
         ("retry", Input::Retry),
         ("remove", Input::Remove),
+        ("set priority to 7", Input::SetPriority(7)),
+        ("move to other", Input::MoveTo("other")),
     ];
     writeln!(text, "\n## {}: {}", scene.title, show(&scene.record))?;
     for (word, input) in others {
@@ -233,5 +235,11 @@ fn show(record: &Record) -> String {
         State::Running(_) | State::Pending | State::Blocked => record.state_name().as_str().to_owned(),
     };
     let expires = record.expires_at.map_or(String::new(), |at| format!(" expires {}", relative(at)));
-    format!("{state} a{} c{}{expires}", record.attempts, record.crashes)
+    let priority = match record.priority == Priority::default() {
+        true => String::new(),
+        false => format!(" p{}", record.priority.0),
+    };
+    let queue =
+        if record.queue.as_str() == "default" { String::new() } else { format!(" in {}", record.queue) };
+    format!("{state} a{} c{}{expires}{priority}{queue}", record.attempts, record.crashes)
 }

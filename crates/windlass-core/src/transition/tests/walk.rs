@@ -155,6 +155,8 @@ fn input() -> impl Strategy<Value = Input<Which>> {
         8 => Just(Input::LoseLease),
         10 => Just(Input::Retry),
         1 => Just(Input::Remove),
+        4 => (0u8..3).prop_map(Input::SetPriority),
+        4 => prop::sample::select(vec!["default", "other"]).prop_map(Input::MoveTo),
     ]
 }
 

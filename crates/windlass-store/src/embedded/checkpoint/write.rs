@@ -5,10 +5,9 @@ use redb::{Database, ReadableTable, Table, WriteTransaction};
 
 use crate::embedded::codec::encode_record;
 use crate::embedded::dirty::{Keys, PRUNE_LANE, Slot, Slots, WAKE_LANE};
-use crate::embedded::holders;
+
 use crate::embedded::index::Place;
 use crate::embedded::machine::Frame;
-use crate::embedded::schedules;
 use crate::embedded::tables::block::{BLOCK_TASKS, Entry, INLINE_BYTES_MAX, entries};
 use crate::embedded::tables::ids::{self, Dated};
 use crate::embedded::tables::set::{SPAN, Set};
@@ -16,6 +15,7 @@ use crate::embedded::tables::{
     self, BODY_PART, DATED_IDS, IDS, LANES, LARGE, LISTING, ListingKey, META, MOVED, ORDER, OrderKey, QUEUES,
     RECORD_PART, TASKS, failed, seal,
 };
+use crate::embedded::{holders, operations, schedules};
 use crate::store::Error;
 
 pub(super) fn write(database: &Database, frame: &Frame) -> Result<(), Error> {
@@ -27,6 +27,7 @@ pub(super) fn write(database: &Database, frame: &Frame) -> Result<(), Error> {
     write_names(&write, frame)?;
     schedules::write(&write, &frame.schedules)?;
     holders::write(&write, &frame.keys)?;
+    operations::write(&write, &frame.operations)?;
     write.commit().map_err(failed("commit a checkpoint"))
 }
 
@@ -196,20 +197,24 @@ fn write_order(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
     let mut moved = Changes::new();
     for (seq, slot) in slots {
         let now = (!slot.gone).then(|| Keys::of(&slot.record));
-        let places = |keys: Option<&Keys>| match keys {
-            Some(keys) => [(WAKE_LANE, keys.wake), (PRUNE_LANE, keys.prune), (slot.lane, keys.ready)],
-            None => [(WAKE_LANE, None), (PRUNE_LANE, None), (slot.lane, None)],
+        let places = |keys: Option<&Keys>, lane: u32| {
+            let key = |lane: u32, place: Option<Place>| place.map(|(a, b)| (lane, a, b));
+            [
+                key(WAKE_LANE, keys.and_then(|keys| keys.wake)),
+                key(PRUNE_LANE, keys.and_then(|keys| keys.prune)),
+                key(lane, keys.and_then(|keys| keys.ready)),
+            ]
         };
-        let kinds = places(slot.base.as_ref()).into_iter().zip(places(now.as_ref()));
-        for (((lane, old), (_, new)), changes) in kinds.zip(&mut in_place) {
+        let before = places(slot.base.as_ref(), slot.base_lane());
+        let kinds = before.into_iter().zip(places(now.as_ref(), slot.lane));
+        for ((old, new), changes) in kinds.zip(&mut in_place) {
             if old == new {
                 continue;
             }
-            let key = |place: Option<Place>| place.map(|(a, b)| (lane, a, b));
             let own = |key: &OrderKey| key.2 == *seq;
-            changes.note(key(old).filter(own), key(new).filter(own));
+            changes.note(old.filter(own), new.filter(own));
             let other = |key: OrderKey| (!own(&key)).then_some((key, *seq));
-            moved.note(key(old).and_then(other), key(new).and_then(other));
+            moved.note(old.and_then(other), new.and_then(other));
         }
     }
     let mut table = write.open_table(ORDER).map_err(failed("open a table"))?;
@@ -235,11 +240,10 @@ fn write_order(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
 fn write_listing(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
     let mut changes = Changes::new();
     for (seq, slot) in slots {
-        let old = slot.base.as_ref().map(|keys| keys.state);
-        let new = (!slot.gone).then(|| slot.record.state_name().index() as u8);
+        let old = slot.base.as_ref().map(|keys| (slot.base_queue(), keys.state, *seq));
+        let new = (!slot.gone).then(|| (slot.queue, slot.record.state_name().index() as u8, *seq));
         if old != new {
-            let key = |state: Option<u8>| state.map(|state| (slot.queue, state, *seq));
-            changes.note(key(old), key(new));
+            changes.note(old, new);
         }
     }
     let mut table = write.open_table(LISTING).map_err(failed("open a table"))?;

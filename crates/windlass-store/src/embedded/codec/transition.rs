@@ -4,7 +4,7 @@ use bytes::Bytes;
 use prost::Message;
 use windlass_core::{Change, Transition};
 
-use super::{PayloadMessage, Result, id, reason, wrong};
+use super::{PayloadMessage, Result, id, name, priority, reason, wrong};
 
 #[derive(Clone, PartialEq, Message)]
 pub(in crate::embedded) struct TransitionMessage {
@@ -31,6 +31,10 @@ pub(in crate::embedded) struct TransitionMessage {
     reason: u32,
     #[prost(bytes = "bytes", tag = "11")]
     checkpoint: Bytes,
+    #[prost(uint32, tag = "12")]
+    priority: u32,
+    #[prost(string, tag = "13")]
+    queue: String,
 }
 
 impl TransitionMessage {
@@ -70,6 +74,14 @@ impl TransitionMessage {
             Change::Promoted { .. } => 6,
             Change::Requeued { .. } => 7,
             Change::Removed { .. } => 8,
+            Change::Reprioritised { priority, .. } => {
+                message.priority = u32::from(priority.0);
+                9
+            }
+            Change::Moved { queue, .. } => {
+                message.queue = queue.as_str().to_owned();
+                10
+            }
             Change::Checkpointed { bytes, .. } => {
                 message.checkpoint = bytes.clone();
                 12
@@ -89,6 +101,8 @@ impl TransitionMessage {
             6 => Change::Promoted { at },
             7 => Change::Requeued { at },
             8 => Change::Removed { at },
+            9 => Change::Reprioritised { at, priority: priority(self.priority)? },
+            10 => Change::Moved { at, queue: name(&self.queue)? },
             12 => Change::Checkpointed { at, bytes: self.checkpoint },
             _ => return Err(wrong("unknown change")),
         };

@@ -50,7 +50,7 @@ impl Machine {
         let same = |lane: &u32| self.names.of_lane(*lane) == Some((&new.task.queue, &new.task.kind));
         let lane = match latest.filter(same) {
             Some(lane) => lane,
-            None => self.lane_of(new),
+            None => self.lane_of(&new.task.queue, &new.task.kind),
         };
         *latest = Some(lane);
         let queue = self.names.queue_of_lane(lane);
@@ -69,6 +69,7 @@ impl Machine {
             queue,
             body: Some(new.body.clone()),
             base: None,
+            moved_from: None,
             gone: false,
         };
         self.dirty.insert(slot);
@@ -95,15 +96,6 @@ impl Machine {
         self.leases.complete(&mut record);
         let body = decode_body(record.seq, self.body(record.seq)?)?;
         Ok(Task { record, body })
-    }
-
-    /// The lane of a new task, made if it is the first of its queue and type.
-    fn lane_of(&mut self, new: &Submitted) -> u32 {
-        let queue = self.names.add_queue(&new.task.queue);
-        self.names.lane_number(queue, &new.task.kind).unwrap_or_else(|| {
-            self.index.add_lane(false);
-            self.names.add_lane(queue, &new.task.kind)
-        })
     }
 
     fn has_lane(&self, new: &Submitted) -> bool {

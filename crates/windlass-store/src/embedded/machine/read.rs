@@ -14,7 +14,7 @@ use crate::embedded::dirty::{Keys, PRUNE_LANE, WAKE_LANE};
 use crate::embedded::index::Beyond;
 use crate::embedded::names::LaneNames;
 use crate::embedded::tables::Snapshot;
-use crate::store::{Due, Error, Expire, Extend, Extended, Ledger, List, QueueCounts};
+use crate::store::{Due, Error, Expire, Extend, Extended, Ledger, List, Page, QueueCounts, Scan};
 
 impl Machine {
     pub(super) fn seq_of(&self, id: &TaskId) -> Result<Option<u64>, Error> {
@@ -179,7 +179,7 @@ pub(in crate::embedded) struct Listing {
     limit: usize,
     snapshot: Arc<Snapshot>,
     lanes: LaneNames,
-    /// Queues that may have matching tasks, by number; `None` if the filter names no state.
+    /// Queues that may have matching tasks, by number; `None` if the filter names neither states nor a queue.
     queues: Option<Vec<u32>>,
     /// Matching tasks of memory, newest first, down to `memory_down_to`.
     found: Vec<u64>,
@@ -198,6 +198,10 @@ impl Machine {
         // A state that is named twice would be read twice, and fill a page with the same tasks.
         list.states.sort_unstable();
         list.states.dedup();
+        // One queue is listed by its states, so a list of a queue is one of all its states.
+        if list.states.is_empty() && list.queue.is_some() {
+            list.states = StateName::ALL.to_vec();
+        }
         let limit = list.limit.clamp(1, PAGE_ROWS_MAX);
         let before = list.before.unwrap_or(u64::MAX);
         let mut found = Vec::new();
@@ -231,11 +235,26 @@ impl Machine {
     }
 
     /// Puts both halves together. What memory took over meanwhile is judged by memory.
-    pub(in crate::embedded) fn end_list(
-        &self,
-        listing: Listing,
-        stored: Stored,
-    ) -> Result<(Vec<Task>, Option<u64>), Error> {
+    pub(in crate::embedded) fn end_list(&self, listing: Listing, stored: Stored) -> Result<Page, Error> {
+        let Scan { records, next } = self.end_scan(listing, stored)?;
+        let mut page = Page { tasks: Vec::with_capacity(records.len()), next };
+        let mut bytes = 0;
+        for mut record in records {
+            if bytes >= ANSWER_BYTES_MAX {
+                page.next = page.tasks.last().map(|task| task.record.seq);
+                break;
+            }
+            self.leases.complete(&mut record);
+            let body = decode_body(record.seq, self.body(record.seq)?)?;
+            let task = Task { record, body };
+            bytes += task.bytes();
+            page.tasks.push(task);
+        }
+        Ok(page)
+    }
+
+    /// The same, with the records alone.
+    pub(in crate::embedded) fn end_scan(&self, listing: Listing, stored: Stored) -> Result<Scan, Error> {
         let down_to = listing.memory_down_to.max(stored.down_to);
         let mut seqs: Vec<u64> = listing.found.iter().chain(&stored.seqs).copied().collect();
         seqs.retain(|seq| *seq >= down_to);
@@ -247,22 +266,11 @@ impl Machine {
             Some(last) if full || seqs.len() == listing.limit => Some(*last),
             _ => (down_to > 0).then_some(down_to),
         };
-        let mut tasks: Vec<Task> = Vec::with_capacity(seqs.len());
-        let mut bytes = 0;
+        let mut records = Vec::with_capacity(seqs.len());
         for seq in seqs {
-            if bytes >= ANSWER_BYTES_MAX {
-                let last = tasks.last().map(|task| task.record.seq);
-                return Ok((tasks, last));
-            }
-            let Some(mut record) = self.record(seq)? else { continue };
-            if listing.list.matches(&record) {
-                self.leases.complete(&mut record);
-                let task = Task { record, body: decode_body(seq, self.body(seq)?)? };
-                bytes += task.bytes();
-                tasks.push(task);
-            }
+            records.extend(self.record(seq)?.filter(|record| listing.list.matches(record)));
         }
-        Ok((tasks, next))
+        Ok(Scan { records, next })
     }
 }
 

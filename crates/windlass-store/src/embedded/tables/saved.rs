@@ -2,12 +2,14 @@
 
 use prost::Message;
 
+use crate::embedded::operations::Register;
 use crate::embedded::schedules::Book;
 use crate::store::Ledger;
 
 #[derive(Debug)]
 pub(in crate::embedded) struct Saved {
     pub(in crate::embedded) schedules: Book,
+    pub(in crate::embedded) operations: Register,
     pub(in crate::embedded) state: MetaMessage,
     pub(in crate::embedded) queues: Vec<QueueMessage>,
     pub(in crate::embedded) lanes: Vec<LaneMessage>,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use windlass_core::choice::{Draws, Mode, Queue};
 use windlass_core::transition::{self, Failure};
 use windlass_core::{
-    Change, Name, NewTask, Payload, Progress, Record, State, StateName, Task, Token, Transition,
+    Change, Name, NewTask, Payload, Priority, Progress, Record, State, StateName, Task, Token, Transition,
 };
 use windlass_store::clock::ManualClock;
 use windlass_store::{Claim, Clock, Committed, Due, Error, Expire, Extend, Insert, Inserted, List, Store};
@@ -16,7 +16,7 @@ use super::both::{both, same, walk};
 
 pub(super) const QUEUES: [&str; 4] = ["q0", "q1", "q2", "q3"];
 pub(super) const TYPES: [&str; 3] = ["t0", "t1", "t2"];
-const WORKERS: [&str; 3] = ["w0", "w1", "w2"];
+pub(super) const WORKERS: [&str; 3] = ["w0", "w1", "w2"];
 /// How many records are remembered, fresh ones and those that went stale.
 const SEEN_MAX: usize = 120;
 
@@ -30,7 +30,7 @@ pub(crate) struct Pair {
     pub(crate) b: Arc<dyn Store>,
     draws: Draws,
     /// From this place in line on the second store may say that it cannot tell.
-    far: u64,
+    pub(super) far: u64,
     pub(super) tasks: u64,
     /// The latest `created_at`. Submits never go back in time, though the clock may.
     pub(super) born: u64,
@@ -40,6 +40,9 @@ pub(crate) struct Pair {
     pub(super) met: u64,
     pub(super) replaced: u64,
     pub(super) fired: u64,
+    /// Tasks that operations decided on, and those of them that had changed.
+    pub(super) operated: u64,
+    pub(super) left_over: u64,
 }
 
 impl Pair {
@@ -58,21 +61,24 @@ impl Pair {
             met: 0,
             replaced: 0,
             fired: 0,
+            operated: 0,
+            left_over: 0,
         }
     }
 
     pub(crate) async fn step(&mut self) {
         match self.draw(100) {
             0..22 => self.insert().await,
-            22..44 => self.claim().await,
-            44..68 => self.commit().await,
+            22..41 => self.claim().await,
+            41..48 => self.operate().await,
+            48..68 => self.commit().await,
             68..74 => self.extend().await,
             74..80 => self.promote().await,
             80..84 => self.reap().await,
             84..87 => self.prune().await,
             87..90 => self.pause().await,
-            90..95 => self.pass_time(),
-            95..98 => self.schedule().await,
+            90..94 => self.pass_time(),
+            94..98 => self.schedule().await,
             _ => self.look().await,
         }
     }
@@ -102,7 +108,7 @@ impl Pair {
         }
     }
 
-    fn recall(&mut self) -> Option<Task> {
+    pub(super) fn recall(&mut self) -> Option<Task> {
         let i = self.draw(self.seen.len().max(1) as u64) as usize;
         self.seen.get(i).cloned()
     }
@@ -157,15 +163,17 @@ impl Pair {
         };
         let result = self.one_in(2).then(|| Payload::Json(Bytes::from_static(b"[1,2]")));
         let saved = Bytes::from(vec![3; self.draw(3) as usize * 700]);
-        let decision = match self.draw(9) {
+        let decision = match self.draw(12) {
             0 | 1 => transition::complete(record, token, result, now),
-            2 => transition::fail(record, body, token, failure, now),
+            2 | 10 | 11 => transition::fail(record, body, token, failure, now),
             3 => transition::release(record, token, self.one_in(2).then_some(300), now),
             4 => transition::cancel(record, now),
             5 => transition::retry(record, now),
             8 => transition::save(record, token, saved, now),
             6 if self.one_in(4) => transition::remove(record, now),
             6 => transition::lose_lease(record, body, "lost", now),
+            7 if self.one_in(2) => transition::reprioritise(record, Priority(self.draw(256) as u8), now),
+            7 => transition::move_to(record, &self.any(&QUEUES), now),
             _ => transition::tick(record, now),
         };
         decision.ok().flatten()
@@ -285,44 +293,6 @@ impl Pair {
         }
     }
 
-    async fn look(&mut self) {
-        let list = List {
-            states: (0..self.draw(3)).map(|_| StateName::ALL[self.draw(8) as usize]).collect(),
-            queue: self.one_in(3).then(|| self.any(&QUEUES)),
-            kind: self.one_in(3).then(|| self.any(&TYPES)),
-            worker: self.one_in(5).then(|| self.any(&WORKERS)),
-            text: self.one_in(4).then(|| self.draw(30).to_string()),
-            created_after: None,
-            created_before: None,
-            before: self.one_in(3).then(|| self.draw(self.tasks + 1)),
-            limit: 1 + self.draw(30) as usize,
-        };
-        self.compare_lists(list).await;
-        if let Some(Task { record, .. }) = self.recall()
-            && let Some(record) = both!(self, peek(&record.id))
-        {
-            self.compare_positions(&record).await;
-        }
-        let queue = self.any(&QUEUES);
-        both!(self, queues(Some(&queue)));
-        both!(self, ledger());
-    }
-
-    /// The pages may be cut differently; what they hold together may not.
-    async fn compare_lists(&self, list: List) -> Vec<Task> {
-        let (a, b) = (walk(&self.a, list.clone()).await, walk(&self.b, list).await);
-        same("list", &a, &b);
-        a
-    }
-
-    async fn compare_positions(&self, record: &Record) {
-        let a = self.a.position(record).await.expect("position");
-        let b = self.b.position(record).await.expect("position");
-        if b.is_some() || a.is_none_or(|place| place < self.far) {
-            same("position", &a, &b);
-        }
-    }
-
     pub(crate) async fn compare_everything(&mut self) {
         let tasks = self.compare_lists(List { limit: 500, ..List::default() }).await;
         for Task { record, .. } in &tasks {
@@ -331,6 +301,7 @@ impl Pair {
         }
         both!(self, queues(None));
         self.compare_schedules().await;
+        self.compare_operations().await;
         let ledger = both!(self, ledger());
         assert_eq!(ledger.submitted, tasks.len() as u64 + ledger.removed);
     }
@@ -347,6 +318,7 @@ impl Pair {
         assert!(self.conflicts > 0, "no stale change was tried");
         assert!(self.fired > 0, "no schedule fired");
         assert!(self.met > 0 && self.replaced > 0, "unique keys that never met");
+        assert!(self.operated > 0 && self.left_over > 0, "no operation met a task, or all kept still");
     }
 
     /// Deadlines do not outlive a store, so none may have passed when it is closed.

@@ -23,6 +23,10 @@ impl Pair {
             (_, Some(stored)) => match stored.tick(self.wall(), self.one_in(3)) {
                 Some(mut tick) => {
                     tick.advance.revision -= u64::from(self.one_in(8));
+                    for task in &mut tick.tasks {
+                        self.born = self.born.max(task.created_at);
+                        task.created_at = self.born;
+                    }
                     ScheduleChange::Fire { advance: tick.advance, tasks: tick.tasks }
                 }
                 None => return,

@@ -1,0 +1,38 @@
+//! Which lanes got ready tasks, for those who wait for one.
+
+use windlass_core::Name;
+
+use super::Machine;
+
+impl Machine {
+    /// Lanes that got ready tasks since the last call and still have some, with how many they got.
+    pub(in crate::embedded) fn take_gained(&mut self) -> Vec<(Name, Name, usize)> {
+        let mut lanes = std::mem::take(&mut self.gained);
+        lanes.sort_unstable();
+        let groups = lanes.chunk_by(|a, b| a == b);
+        let open = groups.filter(|group| {
+            self.names.head(group[0]).is_some()
+                && !self.names.queue(self.names.queue_of_lane(group[0])).paused
+        });
+        let named = |group: &[u32]| {
+            self.names.of_lane(group[0]).map(|(queue, kind)| (queue.clone(), kind.clone(), group.len()))
+        };
+        open.filter_map(named).collect()
+    }
+
+    /// The same when nobody waits.
+    pub(in crate::embedded) fn forget_gained(&mut self) -> Vec<(Name, Name, usize)> {
+        self.gained.clear();
+        Vec::new()
+    }
+
+    /// Looks once more at a queue for those who wait there: a claim that was woken for a task may have been served with
+    /// another one. `kind` of `None` stands for whoever takes any type.
+    pub(in crate::embedded) fn look_again(&mut self, queue: &Name, kind: Option<&Name>) {
+        let Some(number) = self.names.queue_number(queue) else { return };
+        match kind {
+            None => self.gained.extend(self.names.queue(number).heads.values().next()),
+            Some(kind) => self.gained.extend(self.names.lane_number(number, kind)),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Putting a task into another queue, or at another priority.
+
+use windlass_core::{Change, Name, Priority, Record, Transition};
+
+use super::Machine;
+use crate::embedded::dirty::Keys;
+use crate::store::Error;
+
+/// Where a task was before.
+#[derive(Debug)]
+pub(super) struct Located {
+    pub(super) lane: u32,
+    pub(super) queue: u32,
+    pub(super) priority: Priority,
+    pub(super) keys: Keys,
+}
+
+impl Machine {
+    /// Whether there is a lane for every task that moves, or room to make it.
+    pub(super) fn has_lanes_for(&self, transitions: &[Transition]) -> bool {
+        !self.names.is_full()
+            || !transitions.iter().any(|transition| matches!(transition.change, Change::Moved { .. }))
+    }
+
+    /// Takes a task out where it was and puts it in where its record says that it is now, in the counters too.
+    pub(super) fn relocate(&mut self, record: &Record, was: Located) -> Result<(), Error> {
+        let (seq, state) = (record.seq, record.state_name());
+        let lane = self.lane_of(&record.queue, &record.kind);
+        let queue = self.names.queue_of_lane(lane);
+        let shared = self.names.of_lane(lane).map(|(queue, _)| queue.clone());
+        if let Some(slot) = self.dirty.active_mut(seq) {
+            // Names are shared with the queue, as at submit.
+            slot.record.queue = shared.unwrap_or_else(|| record.queue.clone());
+            if lane != was.lane {
+                slot.moved_from.get_or_insert_with(|| Box::new((was.lane, was.queue)));
+            }
+            (slot.lane, slot.queue) = (lane, queue);
+        }
+        self.names.count(was.queue, was.priority, Some(state), None);
+        self.names.count(queue, record.priority, None, Some(state));
+        self.reindex(was.lane, seq, Some(was.keys), None)?;
+        self.reindex(lane, seq, None, Some(Keys::of(record)))
+    }
+
+    /// The lane of a queue and type, made if it is new.
+    pub(super) fn lane_of(&mut self, queue: &Name, kind: &Name) -> u32 {
+        let queue = self.names.add_queue(queue);
+        self.names.lane_number(queue, kind).unwrap_or_else(|| {
+            self.index.add_lane(false);
+            self.names.add_lane(queue, kind)
+        })
+    }
+}

@@ -55,7 +55,7 @@ impl Broker {
     }
 
     async fn set_queue_paused(&self, queue: &Name, paused: bool) -> Result<QueueView, Error> {
-        self.progressed(self.inner.store.set_paused(queue, paused).await)?;
+        self.progressed(self.inner.store.set_paused(queue, paused).await, self.now())?;
         let kind = if paused { EventKind::QueuePaused } else { EventKind::QueueResumed };
         self.inner.events.queue(kind, queue, self.now().wall);
         self.queue(queue).await

@@ -4,11 +4,11 @@
 //! others read again. The number of tries is bounded: a task that changes that often is answered with "busy".
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use windlass_core::limits::CONFLICT_TRIES_MAX;
-use windlass_core::{Change, Outcome, Record, Refusal, Task, TaskId, Transition};
+use windlass_core::{Change, Now, Outcome, Record, Refusal, Task, TaskId, Transition};
 use windlass_store::Committed;
 
 use crate::broker::Broker;
@@ -111,36 +111,45 @@ impl Broker {
         }
         let happened: Vec<Happened> = transitions.iter().map(|it| Happened::of(&it.change)).collect();
         let began = Instant::now();
-        let committed = self.progressed(self.inner.store.commit(transitions).await)?;
-        self.inner.counters.committed(began.elapsed());
-        for (what, outcome) in happened.into_iter().zip(&committed) {
-            if let Committed::Done(after) = outcome {
-                self.happened(what, after);
-            }
-        }
+        let committed = self.inner.store.commit(transitions).await;
+        let now = self.now();
+        let committed = self.progressed(committed, now)?;
+        self.happened(done(happened, &committed), Some(began.elapsed()), now);
         Ok(committed)
     }
 
-    /// Everything that follows from a change: counters, events, those who wait for the task's end.
-    pub(crate) fn happened(&self, what: Happened, after: &Record) {
-        self.inner.counters.happened(what, after, self.now().mono);
-        self.inner.events.happened(what, after);
-        if what == Happened::Removed || after.state.is_terminal() {
-            self.inner.watchers.ended(&after.id);
-            self.fire_ended(&after.id);
-        }
-        if let (Happened::Cancelled, Some(token), Some(attempt)) = (what, after.ended, after.history.last())
-            && attempt.outcome == Outcome::Cancelled
-        {
-            self.inner.workers.cancelled(&attempt.worker, &after.id, token);
+    /// Everything that follows from the changes of one commit: counters, events, those who wait for a task's end.
+    pub(crate) fn happened<'a>(
+        &self,
+        changes: impl Iterator<Item = (Happened, &'a Record)> + Clone,
+        took: Option<Duration>,
+        now: Now,
+    ) {
+        self.inner.counters.happened(changes.clone(), took, now.mono);
+        for (what, after) in changes {
+            self.inner.events.happened(what, after);
+            if what == Happened::Removed || after.state.is_terminal() {
+                self.inner.watchers.ended(&after.id);
+                self.fire_ended(&after.id);
+            }
+            if let (Happened::Cancelled, Some(token), Some(attempt)) =
+                (what, after.ended, after.history.last())
+                && attempt.outcome == Outcome::Cancelled
+            {
+                self.inner.workers.cancelled(&attempt.worker, &after.id, token);
+            }
         }
     }
 
     /// Keeps what the health page says about the store up to date.
-    pub(crate) fn progressed<T>(&self, outcome: Result<T, windlass_store::Error>) -> Result<T, Error> {
+    pub(crate) fn progressed<T>(
+        &self,
+        outcome: Result<T, windlass_store::Error>,
+        now: Now,
+    ) -> Result<T, Error> {
         match outcome {
             Ok(value) => {
-                self.inner.progressing.ok(self.now().wall);
+                self.inner.progressing.ok(now.wall);
                 Ok(value)
             }
             Err(error) => {
@@ -149,6 +158,17 @@ impl Broker {
             }
         }
     }
+}
+
+/// What was carried out of what was to happen, with the records after it.
+pub(crate) fn done(
+    happened: Vec<Happened>,
+    committed: &[Committed],
+) -> impl Iterator<Item = (Happened, &Record)> + Clone {
+    happened.into_iter().zip(committed).filter_map(|(what, outcome)| match outcome {
+        Committed::Done(after) => Some((what, &**after)),
+        _ => None,
+    })
 }
 
 pub(crate) fn transition(seen: &Record, change: Change) -> Transition {

@@ -81,10 +81,10 @@ impl Broker {
             wait_ms: left.as_micros().div_ceil(1000) as u64,
             seed: rand::rng().random(),
         });
-        let tasks = self.progressed(tasks.await)?;
-        for task in &tasks {
-            self.happened(Happened::Started, &task.record);
-        }
+        let tasks = tasks.await;
+        let now = self.now();
+        let tasks = self.progressed(tasks, now)?;
+        self.happened(tasks.iter().map(|task| (Happened::Started, &task.record)), None, now);
         Ok(tasks)
     }
 }

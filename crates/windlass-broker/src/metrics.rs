@@ -3,9 +3,9 @@
 //! One short lock per change and no allocation for a known type or queue. The number of types and queues that are
 //! counted apart is bounded; the rest is counted under [`OTHER`], so totals stay true.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
+use foldhash::{HashMap, HashMapExt};
 use parking_lot::Mutex;
 use windlass_core::{Class, Name, Record, State};
 
@@ -103,46 +103,18 @@ impl Counters {
         Self { started_mono, all: Mutex::new(all) }
     }
 
-    pub(crate) fn happened(&self, what: Happened, after: &Record, mono: u64) {
+    /// Counts the changes of one commit, which took so long.
+    pub(crate) fn happened<'a>(
+        &self,
+        changes: impl Iterator<Item = (Happened, &'a Record)>,
+        took: Option<Duration>,
+        mono: u64,
+    ) {
         let mut all = self.all.lock();
-        match what {
-            Happened::Submitted => {
-                all.of(&after.kind).submitted[class_index(after)] += 1;
-                all.rate(&after.queue, Counted::Submitted, mono);
-            }
-            Happened::Started if after.attempts == 1 && after.crashes == 0 => {
-                let ready_at = after.scheduled_at.unwrap_or(0).max(after.created_at);
-                all.of(&after.kind).wait.observe(seconds(ready_at, after.updated_at));
-            }
-            Happened::Completed => {
-                let ended = after.history.last();
-                let (from, to) = ended.map_or((0, 0), |attempt| (attempt.started_at, attempt.ended_at));
-                let counts = all.of(&after.kind);
-                counts.completed += 1;
-                counts.duration.observe(seconds(from, to));
-                all.rate(&after.queue, Counted::Completed { duration_ms: to.saturating_sub(from) }, mono);
-            }
-            Happened::Failed | Happened::LeaseLost => {
-                match (what, &after.state) {
-                    (_, State::DeadLetter { .. }) => all.of(&after.kind).dead_lettered += 1,
-                    _ => all.retries += 1,
-                }
-                all.leases_expired += u64::from(what == Happened::LeaseLost);
-                all.rate(&after.queue, Counted::Failed, mono);
-            }
-            Happened::Cancelled => all.of(&after.kind).cancelled += 1,
-            Happened::Requeued => all.retries += 1,
-            Happened::Started
-            | Happened::Released
-            | Happened::Checkpointed
-            | Happened::Promoted
-            | Happened::Moved
-            | Happened::Removed => {}
+        if let Some(took) = took {
+            all.commit.observe(took.as_secs_f64());
         }
-    }
-
-    pub(crate) fn committed(&self, took: Duration) {
-        self.all.lock().commit.observe(took.as_secs_f64());
+        changes.for_each(|(what, after)| all.count(what, after, mono));
     }
 
     pub(crate) fn per_second(&self, queue: &Name, mono: u64) -> PerSecond {
@@ -162,6 +134,43 @@ impl Counters {
 }
 
 impl All {
+    fn count(&mut self, what: Happened, after: &Record, mono: u64) {
+        match what {
+            Happened::Submitted => {
+                self.of(&after.kind).submitted[class_index(after)] += 1;
+                self.rate(&after.queue, Counted::Submitted, mono);
+            }
+            Happened::Started if after.attempts == 1 && after.crashes == 0 => {
+                let ready_at = after.scheduled_at.unwrap_or(0).max(after.created_at);
+                self.of(&after.kind).wait.observe(seconds(ready_at, after.updated_at));
+            }
+            Happened::Completed => {
+                let ended = after.history.last();
+                let (from, to) = ended.map_or((0, 0), |attempt| (attempt.started_at, attempt.ended_at));
+                let counts = self.of(&after.kind);
+                counts.completed += 1;
+                counts.duration.observe(seconds(from, to));
+                self.rate(&after.queue, Counted::Completed { duration_ms: to.saturating_sub(from) }, mono);
+            }
+            Happened::Failed | Happened::LeaseLost => {
+                match (what, &after.state) {
+                    (_, State::DeadLetter { .. }) => self.of(&after.kind).dead_lettered += 1,
+                    _ => self.retries += 1,
+                }
+                self.leases_expired += u64::from(what == Happened::LeaseLost);
+                self.rate(&after.queue, Counted::Failed, mono);
+            }
+            Happened::Cancelled => self.of(&after.kind).cancelled += 1,
+            Happened::Requeued => self.retries += 1,
+            Happened::Started
+            | Happened::Released
+            | Happened::Checkpointed
+            | Happened::Promoted
+            | Happened::Moved
+            | Happened::Removed => {}
+        }
+    }
+
     fn of(&mut self, kind: &Name) -> &mut TypeMetrics {
         if !self.types.contains_key(kind) {
             let full = self.types.len() >= NAMES_MAX;

@@ -7,12 +7,10 @@ use windlass_core::limits::{
 };
 use windlass_core::operation::{Expected, Operation, Order, Standing};
 use windlass_core::{Filter, Name, Record, StateName};
-use windlass_store::{
-    Committed, List, ListOperations, OperationChange, OperationWritten, Scan, WriteOperation,
-};
+use windlass_store::{List, ListOperations, OperationChange, OperationWritten, Scan, WriteOperation};
 
 use crate::broker::Broker;
-use crate::change::Happened;
+use crate::change::{Happened, done};
 use crate::error::Error;
 
 /// What an operation would find.
@@ -115,11 +113,7 @@ impl Broker {
         };
         // Otherwise it was cancelled, or somebody else took this step.
         if let OperationWritten::Done { committed, .. } = written {
-            for (what, outcome) in happened.into_iter().zip(&committed) {
-                if let Committed::Done(after) = outcome {
-                    self.happened(what, after);
-                }
-            }
+            self.happened(done(happened, &committed), None, self.now());
         }
         Ok(())
     }
@@ -133,8 +127,9 @@ impl Broker {
     async fn write_operation(&self, id: Name, change: OperationChange) -> Result<OperationWritten, Error> {
         let began = Instant::now();
         let written = self.inner.store.write_operation(WriteOperation { id, change }).await;
-        self.inner.counters.committed(began.elapsed());
-        self.progressed(written)
+        let now = self.now();
+        self.inner.counters.happened(std::iter::empty(), Some(began.elapsed()), now.mono);
+        self.progressed(written, now)
     }
 
     /// How many tasks match, as far as that is found out with bounded effort.

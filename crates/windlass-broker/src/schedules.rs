@@ -81,7 +81,7 @@ impl Broker {
         for _ in 0..CONFLICT_TRIES_MAX {
             let seen = self.find_schedule(id).await?.revision;
             let write = WriteSchedule { id: id.clone(), change: ScheduleChange::Remove { seen } };
-            match self.progressed(self.inner.store.write_schedule(write).await)? {
+            match self.progressed(self.inner.store.write_schedule(write).await, self.now())? {
                 ScheduleWritten::Conflict => {}
                 ScheduleWritten::Missing => return Err(Error::NotFound("schedule")),
                 ScheduleWritten::Done(_) | ScheduleWritten::TooMany => return Ok(()),
@@ -160,7 +160,7 @@ impl Broker {
     async fn put(&self, schedule: Schedule, seen: Option<u64>) -> Result<ScheduleWritten, Error> {
         let id = schedule.id.clone();
         let write = WriteSchedule { id, change: ScheduleChange::Put { schedule: Box::new(schedule), seen } };
-        self.progressed(self.inner.store.write_schedule(write).await)
+        self.progressed(self.inner.store.write_schedule(write).await, self.now())
     }
 
     fn view(&self, schedule: Schedule) -> ScheduleView {

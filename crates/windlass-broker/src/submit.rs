@@ -50,8 +50,12 @@ pub struct Submitted {
 
 impl Broker {
     pub async fn submit(&self, submit: Submit) -> Result<Submitted, Error> {
-        let mut outcomes = self.insert(vec![submit], false).await?;
-        outcomes.pop().unwrap_or(Err(Error::Aborted))
+        let task = resolve(submit, self.now().wall);
+        let body = task.body.clone();
+        match self.insert(vec![task], false).await?.pop() {
+            Some(outcome) => answer(outcome, body),
+            None => Err(Error::Aborted),
+        }
     }
 
     /// The i-th answer belongs to the i-th task. With `atomic`, one that cannot be added keeps out all others.
@@ -67,37 +71,40 @@ impl Broker {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        self.insert(batch, atomic).await
-    }
-
-    async fn insert(&self, batch: Vec<Submit>, atomic: bool) -> Result<Vec<Result<Submitted, Error>>, Error> {
         let now = self.now().wall;
         let tasks: Vec<NewTask> = batch.into_iter().map(|submit| resolve(submit, now)).collect();
         let bodies: Vec<Body> = tasks.iter().map(|task| task.body.clone()).collect();
-        let insert = Insert { tasks, atomic, max_depth: self.inner.settings.max_depth };
-        let began = Instant::now();
-        let inserted = self.progressed(self.inner.store.insert(insert).await)?;
-        self.inner.counters.committed(began.elapsed());
-        Ok(inserted.into_iter().zip(bodies).map(|(outcome, body)| self.answer(outcome, body)).collect())
+        let inserted = self.insert(tasks, atomic).await?;
+        Ok(inserted.into_iter().zip(bodies).map(|(outcome, body)| answer(outcome, body)).collect())
     }
 
-    fn answer(&self, outcome: Inserted, body: Body) -> Result<Submitted, Error> {
-        match outcome {
-            Inserted::New(record) => {
-                self.happened(Happened::Submitted, &record);
-                Ok(Submitted { task: Task { record, body }, existed: false })
-            }
+    async fn insert(&self, tasks: Vec<NewTask>, atomic: bool) -> Result<Vec<Inserted>, Error> {
+        let insert = Insert { tasks, atomic, max_depth: self.inner.settings.max_depth };
+        let began = Instant::now();
+        let inserted = self.inner.store.insert(insert).await;
+        let now = self.now();
+        let inserted = self.progressed(inserted, now)?;
+        let happened = inserted.iter().flat_map(|outcome| match outcome {
+            Inserted::New(record) => [Some((Happened::Submitted, record)), None],
             Inserted::Replaced { new, old } => {
-                self.happened(Happened::Cancelled, &old);
-                self.happened(Happened::Submitted, &new);
-                Ok(Submitted { task: Task { record: *new, body }, existed: false })
+                [Some((Happened::Cancelled, &**old)), Some((Happened::Submitted, &**new))]
             }
-            Inserted::Same(task) | Inserted::Live(task) => Ok(Submitted { task: *task, existed: true }),
-            Inserted::KeyHeld(holder) => Err(Error::UniqueConflict(holder)),
-            Inserted::Clash => Err(Error::TaskExists),
-            Inserted::QueueFull => Err(Error::QueueFull),
-            Inserted::Aborted => Err(Error::Aborted),
-        }
+            _ => [None, None],
+        });
+        self.happened(happened.flatten(), Some(began.elapsed()), now);
+        Ok(inserted)
+    }
+}
+
+fn answer(outcome: Inserted, body: Body) -> Result<Submitted, Error> {
+    match outcome {
+        Inserted::New(record) => Ok(Submitted { task: Task { record, body }, existed: false }),
+        Inserted::Replaced { new, .. } => Ok(Submitted { task: Task { record: *new, body }, existed: false }),
+        Inserted::Same(task) | Inserted::Live(task) => Ok(Submitted { task: *task, existed: true }),
+        Inserted::KeyHeld(holder) => Err(Error::UniqueConflict(holder)),
+        Inserted::Clash => Err(Error::TaskExists),
+        Inserted::QueueFull => Err(Error::QueueFull),
+        Inserted::Aborted => Err(Error::Aborted),
     }
 }
 

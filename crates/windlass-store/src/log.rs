@@ -1,7 +1,7 @@
 //! The write-ahead log: opaque entries with consecutive indexes, in segment files.
 //!
-//! **Model.** One thread owns the [`Log`], appends batches and syncs them. A batch is one frame, written by one
-//! `pwrite`; after [`Log::sync`] everything appended so far survives a power cut. Segments are files of one
+//! **Model.** One thread owns the [`Log`], appends batches and syncs them. A batch is one frame, written at once (see
+//! `active`); after [`Log::sync`] everything appended so far survives a power cut. Segments are files of one
 //! size, made ahead by a background thread and used again once a [`Reclaimer`] has released their entries.
 //!
 //! **Invariants.**
@@ -20,6 +20,7 @@
 //! poisoned and refuses everything, and a failed sync is never tried again. A log that is damaged, or of an
 //! unknown format, is refused at opening and left untouched.
 
+mod active;
 mod frame;
 mod recover;
 mod segment;
@@ -27,6 +28,7 @@ mod spare;
 #[cfg(test)]
 mod tests;
 
+use active::Active;
 use bytes::Bytes;
 use frame::{Builder, Place};
 use parking_lot::{Condvar, Mutex};
@@ -60,12 +62,15 @@ pub struct Options {
     pub spare_segments: usize,
     /// Whether [`Log::sync`] reaches the disk.
     pub sync: SyncMode,
+    /// Write past the page cache where that is possible: best if every append is followed by a sync.
+    pub direct: bool,
 }
 
 impl Options {
     /// The usual sizes, durable.
     pub fn new(dir: impl Into<PathBuf>) -> Options {
-        Options { dir: dir.into(), segment_bytes: 64 << 20, spare_segments: 1, sync: SyncMode::Always }
+        let dir = dir.into();
+        Options { dir, segment_bytes: 64 << 20, spare_segments: 1, sync: SyncMode::Always, direct: true }
     }
 }
 
@@ -140,6 +145,7 @@ pub enum Error {
 #[derive(Debug)]
 pub struct Log {
     sync: SyncMode,
+    direct: bool,
     shared: Arc<Shared>,
     preparer: Option<JoinHandle<()>>,
     /// `None` if the next frame needs a new segment.
@@ -152,17 +158,6 @@ pub struct Log {
     frame: Builder,
 }
 
-/// The segment being written.
-#[derive(Debug)]
-struct Active {
-    file: File,
-    path: PathBuf,
-    salt: u64,
-    /// Where the next frame goes.
-    at: u64,
-    bytes: u64,
-}
-
 impl Log {
     /// Opens the log or makes a new one that begins with `replay_from`, and shows `visit` every entry from
     /// there on in order. Lower entries may have been released. All entries shown are durable from then on.
@@ -172,12 +167,15 @@ impl Log {
         replay_from: u64,
         visit: &mut dyn FnMut(u64, Bytes) -> Result<(), VisitError>,
     ) -> Result<Log, Error> {
-        let Options { dir, segment_bytes, spare_segments: wanted, sync } = options;
+        let Options { dir, segment_bytes, spare_segments: wanted, sync, direct } = options;
         let segment_bytes = segment_bytes.max(2 * HEADER_BYTES).next_multiple_of(HEADER_BYTES);
         make_dir(&dir)?;
         let listing = Listing::read(&dir)?;
         let number = listing.spares.iter().map(|(number, _)| *number).max().unwrap_or(0);
-        let recovered = recover::recover(listing.segments, replay_from, visit)?;
+        let mut recovered = recover::recover(listing.segments, replay_from, visit)?;
+        if let Some(active) = recovered.active.as_mut().filter(|_| direct) {
+            active.go_direct();
+        }
         for path in &recovered.dropped {
             fs::remove_file(path).map_err(io_error("remove", path))?;
         }
@@ -196,6 +194,7 @@ impl Log {
             .map_err(io_error("start a thread for", &shared.dir))?;
         Ok(Log {
             sync,
+            direct,
             shared,
             preparer: Some(preparer),
             active: recovered.active,
@@ -272,12 +271,11 @@ impl Log {
         let place = Place { salt: active.salt, first: self.next, durable: self.durable };
         let frame = self.frame.finish(place);
         // Space was reserved, so even a full disk here means that the promise of the file system is broken.
-        active.file.write_all_at(frame, active.at).map_err(|source| Error::Io {
+        active.write(frame).map_err(|source| Error::Io {
             action: "write",
             path: active.path.clone(),
             source,
         })?;
-        active.at += bytes;
         self.next += u64::from(self.frame.count());
         self.written += bytes;
         if let Some(live) = self.shared.state.lock().live.back_mut() {
@@ -308,7 +306,11 @@ impl Log {
         // Only now: a segment that has just become free is better than a new file.
         self.shared.changed.notify_all();
         let Header { salt, .. } = header;
-        self.active = Some(Active { file: spare.file, path, salt, at: HEADER_BYTES, bytes: spare.bytes });
+        let mut active = Active::new(spare.file, path, salt, HEADER_BYTES, spare.bytes);
+        if self.direct {
+            active.go_direct();
+        }
+        self.active = Some(active);
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 //! On shutdown no connection is accepted any more, idle ones are closed, requests in flight are finished, and what is not
 //! finished at the deadline is dropped.
 
+mod lasting;
 pub(crate) mod stall;
 
 use std::io;
@@ -13,13 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub(crate) use self::lasting::Lasting;
 use self::stall::Stall;
 use crate::api::Front;
 
@@ -57,7 +59,7 @@ pub(crate) async fn serve(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let (places, drain_timeout) = (limits.connections, limits.drain_timeout);
-    let server = Arc::new(Server { http: http(&limits), app, shutdown: shutdown.clone(), limits });
+    let server = Arc::new(Server { app, shutdown: shutdown.clone(), limits });
     let connection = |stream, place| server.clone().connection(stream, place);
     let connections = accept(listener, places, &shutdown, turn_away, connection).await;
     drain(connections, drain_timeout).await;
@@ -105,7 +107,6 @@ pub(crate) async fn drain(connections: TaskTracker, timeout: Duration) {
 }
 
 struct Server {
-    http: http1::Builder,
     app: Front,
     shutdown: CancellationToken,
     limits: Limits,
@@ -116,8 +117,8 @@ impl Server {
         // Answers are small and complete: waiting for more of them would only add latency.
         let _ = stream.set_nodelay(true);
         let io = TokioIo::new(Stall::new(stream, self.limits.write_timeout));
-        let mut connection =
-            std::pin::pin!(self.http.serve_connection(io, TowerToHyperService::new(self.app.clone())));
+        let service = TowerToHyperService::new(self.app.for_connection());
+        let mut connection = std::pin::pin!(http(&self.limits).serve_connection(io, service));
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = self.shutdown.cancelled() => {
@@ -131,12 +132,15 @@ impl Server {
     }
 }
 
+/// Of one connection, because its timer is.
 fn http(limits: &Limits) -> http1::Builder {
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
+    http.timer(Lasting::default())
         .header_read_timeout(limits.head_timeout)
         .max_headers(limits.headers)
-        .max_header_size(limits.head_bytes);
+        .max_header_size(limits.head_bytes)
+        // Most answers are small: one buffer is cheaper to send than two.
+        .writev(false);
     http
 }
 

@@ -39,7 +39,7 @@ async fn forget_old(broker: &Broker) -> Result<(), Error> {
     for operation in broker.inner.store.operations(all).await? {
         if operation.ended_at().is_some_and(|at| at < long_ago) {
             let write = WriteOperation { id: operation.id, change: OperationChange::Remove };
-            broker.progressed(broker.inner.store.write_operation(write).await)?;
+            broker.progressed(broker.inner.store.write_operation(write).await, broker.now())?;
         }
     }
     Ok(())

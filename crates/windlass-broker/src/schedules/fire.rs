@@ -43,20 +43,18 @@ impl Broker {
         let change = ScheduleChange::Fire { advance: tick.advance, tasks: tick.tasks };
         let write = WriteSchedule { id: schedule.id.clone(), change };
         let began = Instant::now();
-        let written = self.progressed(self.inner.store.write_schedule(write).await)?;
-        self.inner.counters.committed(began.elapsed());
-        let ScheduleWritten::Done(inserted) = written else { return Ok(None) };
+        let written = self.inner.store.write_schedule(write).await;
+        let (took, now) = (began.elapsed(), self.now());
+        let ScheduleWritten::Done(inserted) = self.progressed(written, now)? else { return Ok(None) };
         let mut records = Vec::with_capacity(inserted.len());
         for answer in inserted {
             match answer {
-                Inserted::New(record) => {
-                    self.happened(Happened::Submitted, &record);
-                    records.push(record);
-                }
+                Inserted::New(record) => records.push(record),
                 // The slot was fired before, or somebody took its id.
                 answer => tracing::warn!(schedule = %schedule.id, ?answer, "a slot's task was there already"),
             }
         }
+        self.happened(records.iter().map(|record| (Happened::Submitted, record)), Some(took), now);
         Ok(Some(records))
     }
 

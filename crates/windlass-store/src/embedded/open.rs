@@ -139,6 +139,7 @@ fn replay(options: &Options, shared: &Arc<Shared>, database: &Database) -> Resul
     let log_options = log::Options {
         segment_bytes: options.segment_bytes,
         sync,
+        direct: options.durability == Durability::Sync,
         ..log::Options::new(options.dir.join("log"))
     };
     let nothing_to_release = None;

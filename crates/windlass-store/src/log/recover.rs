@@ -11,10 +11,11 @@
 //!
 //! No byte is changed here. What is to be dropped is handed to the caller.
 
+use super::active::Active;
 use super::frame::{ALIGN, HEAD_BYTES, Head, MAGIC};
 use super::segment::{HEADER_BYTES, Header, Segment};
 use super::spare::Live;
-use super::{Active, Error, VisitError, io_error};
+use super::{Error, VisitError, io_error};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -74,7 +75,7 @@ pub(super) fn recover(
         let tail = &segments[last];
         let file = tail.file.try_clone().map_err(io_error("open", &tail.path))?;
         let salt = header(tail)?.salt;
-        active = Some(Active { file, path: tail.path.clone(), salt, at: end, bytes: tail.bytes });
+        active = Some(Active::new(file, tail.path.clone(), salt, end, tail.bytes));
     }
     if replay.expected < replay_from {
         tracing::warn!(

@@ -18,6 +18,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// A segment that is made while somebody waits for it, unless segments are smaller or the frame is larger.
+const SPOT_BYTES: u64 = 4 << 20;
 /// Zeros per write, and the longest a closing log waits for this thread.
 const ZEROS: usize = 1 << 20;
 /// Zeros between two syncs, so that the writer's own syncs never queue behind a whole segment.
@@ -125,8 +127,9 @@ impl State {
 }
 
 impl Shared {
-    /// A file for a segment of at least `bytes`: a prepared one, or else one made on the spot. The latter has
-    /// its blocks reserved but not written; that makes its syncs slower but the wait here short.
+    /// A file for a segment of at least `bytes`: a prepared one, or else one made on the spot. The latter is small, so that
+    /// the wait is short and a prepared one comes next; written all the same, because syncs of blocks that are only
+    /// reserved take far longer.
     pub(super) fn obtain(&self, bytes: u64) -> Result<Spare, Error> {
         let number = {
             let mut state = self.state.lock();
@@ -139,11 +142,10 @@ impl Shared {
             state.take_number()
         };
         let path = segment::unfinished_path(&self.dir, number);
-        let bytes = bytes.max(self.segment_bytes);
+        let bytes = bytes.max(SPOT_BYTES.min(self.segment_bytes));
         let made = create(&path).and_then(|file| {
-            if !reserve(&file, bytes)? {
-                fill(&file, bytes, || true)?;
-            }
+            reserve(&file, bytes)?;
+            fill(&file, bytes, || true)?;
             Ok(file)
         });
         match made {
@@ -257,11 +259,10 @@ fn create(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create(true).truncate(true).open(path)
 }
 
-/// Reserves the blocks of a file; `false` where the file system has no such thing.
-fn reserve(file: &File, bytes: u64) -> io::Result<bool> {
+/// Reserves the blocks of a file, where the file system has such a thing.
+fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
-        Ok(()) => Ok(true),
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -244,18 +244,20 @@ fn a_visitor_that_fails_stops_the_replay() {
 
 #[test]
 fn a_failed_write_poisons_the_log() {
-    let dir = TempDir::new().unwrap();
-    let (mut log, _) = open(small(dir.path()), 1).unwrap();
-    let all = fill(&mut log, 2, 10);
-    let path = log.active.as_ref().unwrap().path.clone();
-    let read_only = File::open(&path).unwrap();
-    let good = std::mem::replace(&mut log.active.as_mut().unwrap().file, read_only);
-    assert!(matches!(log.append([b"lost"]), Err(Error::Io { action: "write", .. })));
-    log.active.as_mut().unwrap().file = good;
-    assert!(matches!(log.append([b"late"]), Err(Error::Poisoned)));
-    assert!(matches!(log.sync(), Err(Error::Poisoned)));
-    drop(log);
-    assert_eq!(open(small(dir.path()), 1).unwrap().1, all);
+    for direct in [true, false] {
+        let dir = TempDir::new().unwrap();
+        let (mut log, _) = open(Options { direct, ..small(dir.path()) }, 1).unwrap();
+        let all = fill(&mut log, 2, 10);
+        let path = log.active.as_ref().unwrap().path.clone();
+        let read_only = File::open(&path).unwrap();
+        let good = std::mem::replace(log.active.as_mut().unwrap().written(), read_only);
+        assert!(matches!(log.append([b"lost"]), Err(Error::Io { action: "write", .. })));
+        *log.active.as_mut().unwrap().written() = good;
+        assert!(matches!(log.append([b"late"]), Err(Error::Poisoned)));
+        assert!(matches!(log.sync(), Err(Error::Poisoned)));
+        drop(log);
+        assert_eq!(open(small(dir.path()), 1).unwrap().1, all);
+    }
 }
 
 #[test]

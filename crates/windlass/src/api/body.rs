@@ -1,8 +1,11 @@
 //! Reading a request's body: JSON, not too large, not too slow.
 
+use std::fmt::Display;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
-use axum::body::Body;
+use axum::body::HttpBody;
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
@@ -27,15 +30,24 @@ impl FromRequest<Arc<State>> for JsonBytes {
 }
 
 impl JsonBytes {
-    pub(super) async fn read(parts: &Parts, body: Body, settings: &Settings) -> Result<Self, Refused> {
+    pub(super) async fn read<B>(parts: &Parts, body: B, settings: &Settings) -> Result<Self, Refused>
+    where
+        B: HttpBody<Data = Bytes, Error: Display>,
+    {
         check_type(parts)?;
         check_length(parts, settings)?;
-        match tokio::time::timeout(settings.body_timeout, read(body, settings.body_bytes_max())).await {
-            Ok(bytes) => bytes.map(JsonBytes),
-            Err(_) => {
-                Err(Refused::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", "The body came too slowly"))
+        let mut reading = pin!(read(body, settings.body_bytes_max()));
+        // Most bodies come with their head, and need no timer.
+        let bytes = match futures_util::poll!(reading.as_mut()) {
+            Poll::Ready(bytes) => bytes,
+            Poll::Pending => {
+                tokio::time::timeout(settings.body_timeout, reading).await.unwrap_or_else(|_| {
+                    let title = "The body came too slowly";
+                    Err(Refused::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", title))
+                })
             }
-        }
+        };
+        bytes.map(JsonBytes)
     }
 }
 
@@ -68,7 +80,11 @@ fn check_length(parts: &Parts, settings: &Settings) -> Result<(), Refused> {
 const COPIED_BYTES_MAX: usize = 2048;
 
 /// Most bodies come in one piece, and large ones are not copied.
-async fn read(mut body: Body, limit: usize) -> Result<Bytes, Refused> {
+async fn read<B>(body: B, limit: usize) -> Result<Bytes, Refused>
+where
+    B: HttpBody<Data = Bytes, Error: Display>,
+{
+    let mut body = pin!(body);
     let mut first: Option<Bytes> = None;
     let mut joined: Option<BytesMut> = None;
     while let Some(frame) = body.frame().await {

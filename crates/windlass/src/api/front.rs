@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::{Bytes, HttpBody};
 use axum::http::{self, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::{BoxError, Router};
@@ -21,6 +22,7 @@ use windlass_core::limits::WAIT_MS_MAX;
 
 use super::problem::{self, Refused, Unwritten};
 use super::{State, tasks};
+use crate::server::Lasting;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -36,17 +38,24 @@ pub(super) struct Counters {
 pub(crate) struct Front {
     routes: Router,
     state: Arc<State>,
+    /// Of the request under way.
+    timer: Lasting,
 }
 
 impl Front {
     pub(super) fn new(routes: Router, state: Arc<State>) -> Self {
-        Self { routes, state }
+        Self { routes, state, timer: Lasting::default() }
+    }
+
+    /// For a connection, which has one request at a time.
+    pub(crate) fn for_connection(&self) -> Self {
+        Self { timer: Lasting::default(), ..self.clone() }
     }
 }
 
 impl<B> Service<http::Request<B>> for Front
 where
-    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    B: HttpBody<Data = Bytes, Error: Into<BoxError> + Display> + Send + 'static,
 {
     type Response = Response;
     type Error = Infallible;
@@ -59,24 +68,24 @@ where
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let id = request_id(request.headers());
         let limit = self.state.settings.request_timeout + waiting(request.uri());
-        let (state, mut routes) = (self.state.clone(), self.routes.clone());
+        let Self { state, mut routes, timer } = self.clone();
+        // What comes by far most often is not looked up among the routes.
+        let submits = request.method() == Method::POST && request.uri() == tasks::PATH;
         Box::pin(async move {
-            // What comes by far most often is not looked up among the routes.
-            let submits = request.method() == Method::POST && request.uri() == tasks::PATH;
             let answering = AssertUnwindSafe(async {
                 if submits {
-                    Ok(tasks::submit_request(state.clone(), request.map(Body::new)).await)
+                    Ok(tasks::submit_request(&state, request).await)
                 } else {
                     routes.call(request).await
                 }
             });
             // Pinned where it is: it is large, and each wrapper would move it once more.
             let answering = pin!(answering.catch_unwind());
-            let mut response = match tokio::time::timeout(limit, answering).await {
-                Ok(Ok(Ok(response))) => response,
-                Ok(Ok(Err(never))) => match never {},
-                Ok(Err(panic)) => panicked(&state, &id, panic.as_ref()),
-                Err(_) => timed_out(&state),
+            let mut response = match timer.within(limit, answering).await {
+                Some(Ok(Ok(response))) => response,
+                Some(Ok(Err(never))) => match never {},
+                Some(Err(panic)) => panicked(&state, &id, panic.as_ref()),
+                None => timed_out(&state),
             };
             finish(&mut response, id);
             Ok(response)

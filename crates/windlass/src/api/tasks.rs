@@ -1,9 +1,11 @@
 //! Tasks: submit, look, list, cancel, retry.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::body::HttpBody;
+use axum::extract::State;
+use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Deserialize;
@@ -53,8 +55,12 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
             content_type = "application/problem+json"),
     )
 )]
-async fn submit(State(state): Shared, key: Option<Key>, JsonBytes(bytes): JsonBytes) -> Answer {
-    let submission = read_submit(&state, &bytes)?;
+async fn submit(State(state): Shared, key: Option<Key>, body: JsonBytes) -> Answer {
+    submit_body(&state, key, body).await
+}
+
+async fn submit_body(state: &super::State, key: Option<Key>, JsonBytes(bytes): JsonBytes) -> Answer {
+    let submission = read_submit(state, &bytes)?;
     let by_key = key.is_some() && submission.id.is_none();
     let submit = identity::submit(submission, key.as_ref(), None, state.broker.settings().retention_ms);
     match state.broker.submit(submit).await {
@@ -67,12 +73,15 @@ async fn submit(State(state): Shared, key: Option<Key>, JsonBytes(bytes): JsonBy
 pub(super) const PATH: &str = "/api/v1/tasks";
 
 /// A submit that did not come by way of a route.
-pub(super) async fn submit_request(state: Arc<super::State>, request: Request) -> Response {
+pub(super) async fn submit_request<B>(state: &super::State, request: Request<B>) -> Response
+where
+    B: HttpBody<Data = Bytes, Error: Display>,
+{
     let (parts, body) = request.into_parts();
     let answer = async {
         let key = Key::of(&parts.headers)?;
         let body = JsonBytes::read(&parts, body, &state.settings).await?;
-        submit(State(state), key, body).await
+        submit_body(state, key, body).await
     };
     answer.await.into_response()
 }

@@ -45,7 +45,8 @@ struct World {
 impl World {
     fn new(spare_segments: usize, sync: SyncMode) -> World {
         let dir = TempDir::new().unwrap();
-        let options = Options { spare_segments, sync, ..small(dir.path()) };
+        let direct = spare_segments == 0;
+        let options = Options { spare_segments, sync, direct, ..small(dir.path()) };
         let log = Some(open(options.clone(), 0).unwrap().0);
         World { dir, options, log, entries: Vec::new(), released: 0, life: 0, unsynced: Vec::new() }
     }

@@ -27,8 +27,8 @@ impl Invalid {
     }
 }
 
-/// The fields, and behind the first ten the words that other queues use for them.
-const FIELDS: [(&str, Field); 15] = [
+/// The fields, and behind the first eleven the words that other queues use for them.
+const FIELDS: [(&str, Field); 16] = [
     ("state", Field::State),
     ("type", Field::Kind),
     ("queue", Field::Queue),
@@ -36,6 +36,7 @@ const FIELDS: [(&str, Field); 15] = [
     ("worker", Field::Worker),
     ("id", Field::Id),
     ("priority", Field::Priority),
+    ("unique_key", Field::Unique),
     ("since", Field::Since),
     ("until", Field::Until),
     ("created", Field::Created),
@@ -46,7 +47,7 @@ const FIELDS: [(&str, Field); 15] = [
     ("task_id", Field::Id),
 ];
 
-const NAMES: usize = 10;
+const NAMES: usize = 11;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Field {
@@ -56,6 +57,7 @@ enum Field {
     Error,
     Worker,
     Id,
+    Unique,
     Priority,
     Since,
     Until,
@@ -107,6 +109,7 @@ fn test(word: &Word<'_>, now: u64) -> Result<Test, String> {
         Field::Queue => Test::Queue(each(values, pattern)?),
         Field::Worker => Test::Worker(each(values, pattern)?),
         Field::Id => Test::Id(each(values, pattern)?),
+        Field::Unique => Test::Unique(values.iter().map(|text| beginning(text)).collect()),
         Field::Error => Test::Error(values.iter().map(|value| value.as_str().into()).collect()),
         Field::Priority => Test::Priority(each(values, priorities)?),
         Field::Since => {
@@ -169,14 +172,19 @@ fn states(values: &[String]) -> Result<Vec<StateName>, String> {
 
 /// A name, or its beginning and a star.
 fn pattern(text: &str) -> Result<Pattern, String> {
-    let (text, begins) = match text.strip_suffix('*') {
-        Some(begin) => (begin, true),
-        None => (text, false),
-    };
-    if !(begins && text.is_empty()) {
-        Name::new(text).map_err(|error| format!("{error}; a star at the end stands for any ending"))?;
+    let pattern = beginning(text);
+    if !(pattern.begins && pattern.text.is_empty()) {
+        Name::new(&pattern.text)
+            .map_err(|error| format!("{error}; a star at the end stands for any ending"))?;
     }
-    Ok(Pattern { text: text.into(), begins })
+    Ok(pattern)
+}
+
+fn beginning(text: &str) -> Pattern {
+    match text.strip_suffix('*') {
+        Some(begin) => Pattern { text: begin.into(), begins: true },
+        None => Pattern { text: text.into(), begins: false },
+    }
 }
 
 /// `200`, `>=200`, `<100`, `100..199` with its end, or a class like `high`.

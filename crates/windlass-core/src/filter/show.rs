@@ -20,16 +20,16 @@ impl fmt::Display for Filter {
 }
 
 fn word(test: &Test) -> String {
-    let patterns = |field: &str, patterns: &[Pattern]| {
-        let text = |pattern: &Pattern| format!("{}{}", pattern.text, if pattern.begins { "*" } else { "" });
-        list(field, patterns.iter().map(text))
-    };
+    let text = |pattern: &Pattern| format!("{}{}", pattern.text, if pattern.begins { "*" } else { "" });
+    let patterns = |field: &str, patterns: &[Pattern]| list(field, patterns.iter().map(text));
     match test {
         Test::State(states) => list("state", states.iter().map(|state| state.as_str().to_owned())),
         Test::Queue(all) => patterns("queue", all),
         Test::Kind(all) => patterns("type", all),
         Test::Worker(all) => patterns("worker", all),
         Test::Id(all) => patterns("id", all),
+        // A key may be any text.
+        Test::Unique(all) => list("unique_key", all.iter().map(|pattern| quoted(&text(pattern)))),
         Test::Error(parts) => list("error", parts.iter().map(|part| quoted(part))),
         Test::Priority(ranges) => list("priority", ranges.iter().map(|(a, b)| format!("{a}..{b}"))),
         Test::Created(span) => format!("created:{}", created(span)),

@@ -6,6 +6,7 @@ use crate::priority::Priority;
 use crate::retry;
 use crate::state::{CancelReason, Lease};
 use crate::task::{Attempt, Body, NewTask, Outcome, Payload};
+use crate::unique::{Hold, OnConflict, Unique, UniqueKey};
 
 /// 2026-11-16T12:00:00Z.
 const NOW: u64 = 1_794_830_400_000;
@@ -47,6 +48,9 @@ fn record() -> Record {
     };
     let mut record = Record::submitted(&new, 1);
     record.updated_at = NOW - HOUR;
+    let unique =
+        Unique { key: UniqueKey::new("invoice 7").unwrap(), for_ms: None, on_conflict: OnConflict::Return };
+    record.unique = Some(Box::new(Hold::new(&unique, 0)));
     record.error = Some("Connection Timeout, code=7".into());
     record.state = State::DeadLetter { at: NOW - HOUR };
     record.history.push(Attempt {
@@ -82,6 +86,8 @@ fn every_field_is_looked_at() {
         "worker_id:w2,w1",
         "id:order:17",
         "id:order:*",
+        "unique_key:\"invoice 7\"",
+        "unique_key:inv*,other",
         "priority:200",
         "priority:high",
         "priority:>=200",
@@ -124,6 +130,8 @@ fn every_field_is_looked_at() {
         "queue:mai",
         "worker:w2",
         "-worker:*",
+        "unique_key:invoice",
+        "-unique_key:*",
         "id:order",
         "priority:low,normal",
         "priority:>200",

@@ -89,7 +89,7 @@ impl Setup {
             .kill_on_drop(true);
         let child = command.spawn()?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        Ok(Server { child, group, address: None })
+        Ok(Server { child, group, address: None, grpc: None })
     }
 
     /// The end of what the broker wrote about its troubles.
@@ -106,11 +106,17 @@ pub(crate) struct Server {
     child: Child,
     group: Option<Pid>,
     address: Option<SocketAddr>,
+    grpc: Option<SocketAddr>,
 }
 
 impl Server {
     pub(crate) fn address(&self) -> SocketAddr {
         self.address.expect("a server is handed out when it is ready")
+    }
+
+    /// Where its gRPC interface is, if it has one.
+    pub(crate) fn grpc(&self) -> Option<SocketAddr> {
+        self.grpc
     }
 
     pub(crate) fn http(&self) -> Http {
@@ -124,9 +130,9 @@ impl Server {
         let address = loop {
             match lines.next_line().await {
                 Ok(Some(line)) => {
-                    let address =
-                        line.strip_prefix("listening http ").and_then(|text| text.trim().parse().ok());
-                    if let Some(address) = address {
+                    let at = |prefix| line.strip_prefix(prefix).and_then(|text| text.trim().parse().ok());
+                    self.grpc = self.grpc.or_else(|| at("listening grpc "));
+                    if let Some(address) = at("listening http ") {
                         break address;
                     }
                 }

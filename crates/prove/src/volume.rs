@@ -84,6 +84,7 @@ pub(crate) fn submit(text: &str) -> Submit {
         id: Some(id(text)),
         queue: name("default"),
         kind: name("volume"),
+        key: None,
         payload: Payload::Json(Bytes::from(format!("{{\"is\":\"{text}\"}}"))),
         priority: Priority::default(),
         start: Start::Now,

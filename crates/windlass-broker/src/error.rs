@@ -1,11 +1,12 @@
 //! Why a verb did not do what was asked.
 
+use windlass_core::flow::Full;
 use windlass_core::{Record, Refusal, StateName, TaskId};
 use windlass_store as store;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// What does not exist: "task", "queue", "worker", "schedule" or "operation".
+    /// What does not exist: "task", "queue", "worker", "schedule", "operation" or "limit".
     #[error("there is no such {0}")]
     NotFound(&'static str),
     #[error("the id is taken by a task with other content")]
@@ -21,6 +22,9 @@ pub enum Error {
     LeaseLost,
     #[error("the queue is full")]
     QueueFull,
+    /// As many wait as a limit allows.
+    #[error("the {} {} is full: {} tasks wait there, as many as its limit allows", .0.scope.as_str(), .0.name, .0.max)]
+    LimitFull(Box<Full>),
     #[error("nothing was added because another task of the batch could not be")]
     Aborted,
     #[error("too many different pairs of queue and type")]
@@ -33,6 +37,8 @@ pub enum Error {
     OperationEnded,
     #[error("{} operations are under way already", windlass_core::limits::OPERATIONS_RUNNING_MAX)]
     TooManyOperations,
+    #[error("there are {} limits already, as many as there can be", windlass_core::limits::LIMITS_MAX)]
+    TooManyLimits,
     #[error("the disk is full")]
     NoSpace,
     #[error("too much is under way")]
@@ -55,13 +61,14 @@ impl Error {
             Error::Terminal(_) => "task_terminal",
             Error::WrongState(_) => "wrong_state",
             Error::LeaseLost => "lease_lost",
-            Error::QueueFull => "queue_full",
+            Error::QueueFull | Error::LimitFull(_) => "queue_full",
             Error::Aborted => "aborted",
             Error::TooManyLanes => "too_many_types",
             Error::ScheduleExists => "schedule_exists",
             Error::TooManySchedules => "too_many_schedules",
             Error::OperationEnded => "operation_ended",
             Error::TooManyOperations => "too_many_operations",
+            Error::TooManyLimits => "too_many_limits",
             Error::NoSpace => "disk_full",
             Error::Busy => "overloaded",
             Error::Stopping => "stopping",

@@ -1,5 +1,6 @@
 //! Why a task is not running now.
 
+use windlass_core::flow::Closed;
 use windlass_core::{Class, Record, State, StateName, TaskId};
 
 use crate::broker::Broker;
@@ -16,7 +17,8 @@ pub struct Explanation {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
-    /// paused, scheduled, retrying, blocked, no_worker, worker_paused, position, running or terminal
+    /// paused, limit_paused, limit_full, rate_limited, scheduled, retrying, blocked, no_worker, worker_paused, position, running
+    /// or terminal
     pub code: &'static str,
     pub text: String,
     /// When this reason ends by itself, if that is known; wall clock.
@@ -37,6 +39,7 @@ impl Broker {
         }
         let held_up = reasons.len();
         self.queue_reasons(&record, &mut reasons).await?;
+        self.limit_reasons(&record, now, &mut reasons).await?;
         self.worker_reasons(&record, &mut reasons);
         let runnable = !waits_alone && reasons.len() == held_up;
         if record.state == State::Pending {
@@ -50,6 +53,32 @@ impl Broker {
         if counts.is_some_and(|counts| counts.paused) {
             let text = format!("The queue {} is paused; resume it to let its tasks run.", record.queue);
             reasons.push(Reason { code: "paused", text, until: None });
+        }
+        Ok(())
+    }
+
+    async fn limit_reasons(&self, record: &Record, now: u64, reasons: &mut Vec<Reason>) -> Result<(), Error> {
+        for hold in self.inner.store.holds(record).await? {
+            let what = format!("{} {}", hold.scope.as_str(), hold.name);
+            let (code, text, until) = match hold.closed {
+                Closed::Paused => {
+                    let text = format!("The limit of {what} is paused; change it to let its tasks run.");
+                    ("limit_paused", text, None)
+                }
+                Closed::Full { running, max } => {
+                    let ids: Vec<&str> = hold.held_by.iter().map(|id| id.as_str()).collect();
+                    let by =
+                        if ids.is_empty() { String::new() } else { format!(", held by {}", ids.join(", ")) };
+                    let more = if running > ids.len() as u64 && !ids.is_empty() { " and others" } else { "" };
+                    ("limit_full", format!("The {what} is at {running}/{max}{by}{more}."), None)
+                }
+                Closed::NoToken { until } => {
+                    let left = until.saturating_sub(now) as f64 / 1000.0;
+                    let text = format!("The {what} has used up its rate; next token in {left:.1} s.");
+                    ("rate_limited", text, Some(until))
+                }
+            };
+            reasons.push(Reason { code, text, until });
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ mod error;
 mod events;
 mod explain;
 mod finish;
+mod limits;
 mod loops;
 mod metrics;
 mod operations;

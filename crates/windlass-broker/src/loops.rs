@@ -6,6 +6,7 @@
 //! panics is logged and its loop started again: a loop ends only with the broker.
 
 mod cron;
+mod gates;
 mod operator;
 mod promoter;
 mod pruner;
@@ -27,7 +28,7 @@ use crate::error::Error;
 use crate::query::LoopHealth;
 
 /// Every loop of the broker. They have no interval: each sleeps until its next deadline.
-pub(crate) static ALL: [Loop; 5] = [
+pub(crate) static ALL: [Loop; 6] = [
     Loop {
         index: 0,
         name: "promoter",
@@ -43,6 +44,7 @@ pub(crate) static ALL: [Loop; 5] = [
         step: |broker| Box::pin(operator::step(broker)),
         wakeup: operator::wakeup,
     },
+    Loop { index: 5, name: "gates", step: |broker| Box::pin(gates::step(broker)), wakeup: gates::wakeup },
 ];
 
 /// The longest sleep, whatever a step says: guards against a missed signal and a wall clock that jumps.

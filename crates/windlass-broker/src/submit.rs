@@ -18,6 +18,8 @@ pub struct Submit {
     pub id: Option<TaskId>,
     pub queue: Name,
     pub kind: Name,
+    /// Whose share of the queue it takes, and whose limit it counts towards.
+    pub key: Option<Name>,
     pub payload: Payload,
     pub priority: Priority,
     pub start: Start,
@@ -104,6 +106,7 @@ fn answer(outcome: Inserted, body: Body) -> Result<Submitted, Error> {
         Inserted::KeyHeld(holder) => Err(Error::UniqueConflict(holder)),
         Inserted::Clash => Err(Error::TaskExists),
         Inserted::QueueFull => Err(Error::QueueFull),
+        Inserted::LimitFull(full) => Err(Error::LimitFull(full)),
         Inserted::Aborted => Err(Error::Aborted),
     }
 }
@@ -128,6 +131,7 @@ fn resolve(submit: Submit, now: u64) -> NewTask {
         expires_at: submit.expires_at,
         retention_ms: submit.retention_ms,
         unique: submit.unique,
+        key: submit.key,
         body: Body {
             payload: submit.payload,
             metadata: submit.metadata,

@@ -66,6 +66,7 @@ fn echo() -> Submit {
         id: None,
         queue: name("default"),
         kind: name("echo"),
+        key: None,
         payload: json("{}"),
         priority: Priority::default(),
         start: Start::Now,

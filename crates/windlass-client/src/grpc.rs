@@ -196,6 +196,7 @@ impl From<&Submit> for NewTask {
             unique_key: unique.and_then(|unique| unique.key.clone()),
             unique_for_seconds: unique.and_then(|unique| unique.length).map(|span| span.as_secs_f64()),
             on_conflict: unique.and_then(|unique| unique.on_conflict).map(|rule| rule.as_str().to_owned()),
+            key: submit.key.clone(),
             ..NewTask::default()
         }
     }
@@ -213,6 +214,7 @@ fn task(task: v1::Task) -> Result<Task, Error> {
         id: task.id.parse().map_err(|_| odd("id"))?,
         kind: name(&task.r#type, "type")?,
         queue: name(&task.queue, "queue")?,
+        key: task.key.map(|key| name(&key, "key")).transpose()?,
         priority: u8::try_from(task.priority).map_err(|_| odd("priority"))?,
         payload,
         payload_base64,

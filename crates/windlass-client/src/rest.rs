@@ -5,6 +5,7 @@
 
 mod calls;
 mod filter;
+mod limits;
 mod operations;
 mod schedules;
 

@@ -6,6 +6,7 @@
 
 pub mod choice;
 pub mod filter;
+pub mod flow;
 pub mod ids;
 pub mod limits;
 pub mod operation;

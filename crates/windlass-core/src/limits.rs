@@ -84,6 +84,18 @@ pub const OPERATION_BY_BYTES_MAX: usize = 256;
 pub const OPERATION_COUNT_PAGES_MAX: usize = 25;
 /// Tasks that are shown in place of an operation.
 pub const OPERATION_SAMPLE_MAX: usize = 10;
+/// Triples of queue, type and key with live tasks: each owns a small structure in memory.
+pub const SHARES_MAX: usize = 1_000_000;
+/// Limits on queues, types and keys: all of them are kept in memory.
+pub const LIMITS_MAX: usize = 200_000;
+/// The weight of a key: beyond it a round of the others is too long to call it a share.
+pub const LIMIT_WEIGHT_MAX: u32 = 1000;
+/// Starts that a rate allows in its window, and how long a window may be.
+pub const RATE_COUNT_MAX: u32 = 1_000_000_000;
+pub const RATE_MS_MAX: u64 = 31 * 86_400_000;
+/// Running tasks looked at to name some that hold a limit, and how many are named.
+pub const HOLDERS_SCAN_MAX: usize = 10_000;
+pub const HOLDERS_NAMED_MAX: usize = 3;
 /// Workers in the registry.
 pub const WORKERS_MAX: usize = 100_000;
 /// Records one step of a loop takes: small enough to stay invisible between two commits.

@@ -70,6 +70,7 @@ pub struct Template {
     pub kind: Name,
     pub priority: Priority,
     pub retention_ms: u64,
+    pub key: Option<Name>,
     /// Its fingerprint is made for each task.
     pub body: Body,
 }

@@ -49,6 +49,8 @@ pub struct NewTask {
     pub expires_at: Option<u64>,
     pub retention_ms: u64,
     pub unique: Option<Box<Unique>>,
+    /// Whose share of the queue it takes, and whose limit it counts towards, see [`crate::flow`].
+    pub key: Option<Name>,
     pub body: Body,
 }
 
@@ -78,6 +80,7 @@ pub struct Record {
     pub scheduled_at: Option<u64>,
     pub expires_at: Option<u64>,
     pub retention_ms: u64,
+    pub key: Option<Name>,
     pub error: Option<Box<str>>,
     pub result: Option<Payload>,
     /// The attempts that ended, oldest first, at most [`crate::limits::ATTEMPTS_KEPT_MAX`].
@@ -186,6 +189,7 @@ impl Record {
             scheduled_at: new.scheduled_at,
             expires_at: new.expires_at,
             retention_ms: new.retention_ms,
+            key: new.key.clone(),
             error: None,
             result: None,
             history: Vec::new(),

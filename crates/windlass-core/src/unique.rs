@@ -152,6 +152,7 @@ mod tests {
             scheduled_at: None,
             expires_at,
             retention_ms: 1000,
+            key: None,
             unique: Some(Box::new(Unique {
                 key: UniqueKey::new("k").unwrap(),
                 for_ms,

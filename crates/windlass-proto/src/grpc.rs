@@ -6,6 +6,7 @@
 mod admin;
 mod claim;
 mod content;
+mod limit;
 mod names;
 mod operation;
 mod outcome;

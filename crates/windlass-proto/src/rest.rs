@@ -8,6 +8,7 @@ mod claim;
 mod decode;
 mod invalid;
 mod json;
+mod limit;
 mod operation;
 mod outcome;
 mod problem;
@@ -28,6 +29,7 @@ pub use invalid::{Fault, Invalid};
 #[cfg(feature = "grpc")]
 pub(crate) use json::keep;
 pub use json::{Base64, Json};
+pub use limit::{LimitBody, LimitInput, LimitPage, RateBody, read_scope};
 pub use operation::{OperationBody, OperationInput, OperationPage, PreviewBody, SampleBody};
 pub use outcome::{
     CompleteBody, ExtendBody, Extended, Extending, FailBody, Failing, OutcomeBody, ProgressBody, ReleaseBody,

@@ -7,6 +7,7 @@
 pub mod changes;
 pub mod checkpoints;
 pub mod claims;
+pub mod flow;
 pub mod inserts;
 pub mod leases;
 pub mod lists;
@@ -196,6 +197,24 @@ macro_rules! conformance_suite {
                 a_full_queue_keeps_its_holder
                 racing_submits_of_one_key_make_one_task
                 keys_outlive_a_reopen
+            }
+            flow {
+                keys_take_turns
+                weights_become_shares_of_a_queue
+                a_cap_holds_for_a_queue_a_type_and_a_key
+                a_limit_counts_what_runs_already
+                what_is_paused_does_not_start
+                a_freed_place_serves_who_waits
+                a_changed_limit_serves_who_waits
+                a_rate_holds_in_every_window
+                a_token_serves_who_waits
+                a_nearer_token_is_signalled
+                a_full_depth_refuses_by_name
+                limits_are_set_listed_and_removed
+                what_holds_a_task_is_told
+                a_blocked_key_blocks_nobody_else
+                a_retried_task_counts_again
+                flow_outlives_a_reopen
             }
             totals {
                 queues_are_listed_by_name

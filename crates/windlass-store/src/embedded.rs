@@ -14,6 +14,7 @@ mod codec;
 mod command;
 mod dirty;
 mod engine;
+mod flow;
 mod holders;
 mod inbox;
 mod index;
@@ -37,13 +38,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use windlass_core::flow::{Scope, Status};
 use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{Change, Name, NewTask, Record, Task, TaskId, Transition};
 
 pub use open::Options;
 
-use claims::{Presence, Request};
+use claims::{Presence, Request, Waiter};
 use command::{Command, Submitted};
 use engine::Shared;
 use inbox::{Op, Reply};
@@ -51,9 +53,10 @@ use machine::{Listing, Machine, Stored};
 use open::Threads;
 
 use crate::store::{
-    Capabilities, Claim, Committed, Due, DueSchedules, Durability, Error, Expire, Extend, Extended, Insert,
-    Inserted, Ledger, List, ListOperations, ListSchedules, OperationWritten, Page, QueueCounts, Scan,
-    ScheduleChange, ScheduleWritten, Signals, Store, WriteOperation, WriteSchedule,
+    Capabilities, Claim, Committed, Due, DueSchedules, Durability, Error, Expire, Extend, Extended, Hold,
+    Insert, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations, ListSchedules,
+    OperationWritten, Page, QueueCounts, Scan, ScheduleChange, ScheduleWritten, SetLimit, Signals, Store,
+    WriteOperation, WriteSchedule,
 };
 
 #[derive(Debug)]
@@ -279,6 +282,35 @@ impl Store for EmbeddedStore {
         let command = Command::Operate { write };
         let entry = command.encode();
         self.send(command, entry, Reply::Operated).await
+    }
+
+    async fn set_limit(&self, set: SetLimit) -> Result<LimitWritten, Error> {
+        let command = Command::Limit { set, now: self.shared.clock.now().wall };
+        let entry = command.encode();
+        self.send(command, entry, Reply::Limited).await
+    }
+
+    async fn limit(&self, scope: Scope, name: &Name) -> Result<Option<Status>, Error> {
+        self.with(|machine| Ok(machine.limit(scope, name)))
+    }
+
+    async fn limits(&self, list: ListLimits) -> Result<Vec<Status>, Error> {
+        self.with(|machine| Ok(machine.limits(&list)))
+    }
+
+    async fn holds(&self, record: &Record) -> Result<Vec<Hold>, Error> {
+        self.with(|machine| machine.holds(record))
+    }
+
+    /// One claim is enough to move the time on: what opens then serves the others who wait.
+    async fn open_gates(&self) -> Result<Option<u64>, Error> {
+        self.with(|machine| {
+            let due = machine.due_gates();
+            if let Some(Waiter { claim, request }) = self.shared.take_awaiting(&due) {
+                self.shared.serve_woken(claim, request);
+            }
+            Ok(machine.await_gate())
+        })
     }
 
     fn signals(&self) -> &Signals {

@@ -11,13 +11,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use windlass_core::choice::Draws;
+use windlass_core::flow::{Scope, Status};
 use windlass_core::operation::Operation;
 use windlass_core::{Name, Record, Task, TaskId, Transition, schedule};
 
 use crate::store::{
-    Capabilities, Claim, Committed, Due, DueSchedules, Error, Expire, Extend, Extended, Insert, Inserted,
-    Ledger, List, ListOperations, ListSchedules, OperationWritten, Page, QueueCounts, Scan, ScheduleWritten,
-    Signals, Store, WriteOperation, WriteSchedule,
+    Capabilities, Claim, Committed, Due, DueSchedules, Error, Expire, Extend, Extended, Hold, Insert,
+    Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations, ListSchedules, OperationWritten, Page,
+    QueueCounts, Scan, ScheduleWritten, SetLimit, Signals, Store, WriteOperation, WriteSchedule,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +55,10 @@ pub enum Verb {
     WriteSchedule,
     Operations,
     WriteOperation,
+    SetLimit,
+    Limits,
+    Holds,
+    OpenGates,
 }
 
 /// Faults at random: one call in `one_in` of the named verbs gets one of `faults`.
@@ -240,6 +245,26 @@ impl Store for Faulty {
 
     async fn write_operation(&self, write: WriteOperation) -> Result<OperationWritten, Error> {
         self.pass(Verb::WriteOperation, self.inner.write_operation(write)).await
+    }
+
+    async fn set_limit(&self, set: SetLimit) -> Result<LimitWritten, Error> {
+        self.pass(Verb::SetLimit, self.inner.set_limit(set)).await
+    }
+
+    async fn limit(&self, scope: Scope, name: &Name) -> Result<Option<Status>, Error> {
+        self.pass(Verb::Limits, self.inner.limit(scope, name)).await
+    }
+
+    async fn limits(&self, list: ListLimits) -> Result<Vec<Status>, Error> {
+        self.pass(Verb::Limits, self.inner.limits(list)).await
+    }
+
+    async fn holds(&self, record: &Record) -> Result<Vec<Hold>, Error> {
+        self.pass(Verb::Holds, self.inner.holds(record)).await
+    }
+
+    async fn open_gates(&self) -> Result<Option<u64>, Error> {
+        self.pass(Verb::OpenGates, self.inner.open_gates()).await
     }
 
     fn signals(&self) -> &Signals {

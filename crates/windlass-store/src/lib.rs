@@ -3,6 +3,7 @@
 pub mod clock;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+mod depth;
 pub mod embedded;
 pub mod faults;
 pub mod log;
@@ -14,7 +15,8 @@ pub mod waiting;
 
 pub use clock::{Clock, SystemClock};
 pub use store::{
-    Capabilities, Claim, Committed, Due, DueSchedules, Durability, Error, Expire, Extend, Extended, Insert,
-    Inserted, Ledger, List, ListOperations, ListSchedules, OperationChange, OperationWritten, Page,
-    QueueCounts, Scan, ScheduleChange, ScheduleWritten, Signals, Store, WriteOperation, WriteSchedule,
+    Capabilities, Claim, Committed, Due, DueSchedules, Durability, Error, Expire, Extend, Extended, Hold,
+    Insert, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations, ListSchedules, OperationChange,
+    OperationWritten, Page, QueueCounts, Scan, ScheduleChange, ScheduleWritten, SetLimit, Signals, Store,
+    WriteOperation, WriteSchedule,
 };

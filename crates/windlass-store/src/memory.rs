@@ -13,7 +13,9 @@
 
 mod insert;
 mod leases;
+mod limits;
 mod operations;
+mod ready;
 mod schedules;
 mod serving;
 mod tables;
@@ -24,15 +26,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
+use windlass_core::flow::{Scope, Status};
 use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{Name, Record, Task, TaskId, Transition};
 
 use crate::clock::Clock;
+use crate::depth::Room;
 use crate::store::{
-    Capabilities, Claim, Committed, Due, DueSchedules, Durability, Error, Expire, Extend, Extended, Insert,
-    Inserted, Ledger, List, ListOperations, ListSchedules, OperationWritten, Page, QueueCounts, Scan,
-    ScheduleWritten, Signals, Store, WriteOperation, WriteSchedule,
+    Capabilities, Claim, Committed, Due, DueSchedules, Durability, Error, Expire, Extend, Extended, Hold,
+    Insert, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations, ListSchedules,
+    OperationWritten, Page, QueueCounts, Scan, ScheduleWritten, SetLimit, Signals, Store, WriteOperation,
+    WriteSchedule,
 };
 use crate::waiting::Ticket;
 use tables::Tables;
@@ -64,7 +69,8 @@ impl Store for MemoryStore {
 
     async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {
         let mut tables = self.open()?;
-        let answers = tables.insert(insert, self.clock.now());
+        let room = Room::Bounded { max_depth: insert.max_depth };
+        let answers = tables.insert(insert.tasks, insert.atomic, room, self.clock.now());
         tables.serve_waiting(self.clock.now());
         Ok(answers)
     }
@@ -185,6 +191,31 @@ impl Store for MemoryStore {
         let written = tables.write_operation(&write, self.clock.now());
         tables.serve_waiting(self.clock.now());
         Ok(written)
+    }
+
+    async fn set_limit(&self, set: SetLimit) -> Result<LimitWritten, Error> {
+        let mut tables = self.open()?;
+        let now = self.clock.now();
+        let written = tables.set_limit(&set, now);
+        tables.serve_waiting(now);
+        tables.tell_gates();
+        Ok(written)
+    }
+
+    async fn limit(&self, scope: Scope, name: &Name) -> Result<Option<Status>, Error> {
+        Ok(self.open()?.ready.flow.status(scope, name))
+    }
+
+    async fn limits(&self, list: ListLimits) -> Result<Vec<Status>, Error> {
+        Ok(self.open()?.limits(&list))
+    }
+
+    async fn holds(&self, record: &Record) -> Result<Vec<Hold>, Error> {
+        Ok(self.open()?.holds(record, self.clock.now()))
+    }
+
+    async fn open_gates(&self) -> Result<Option<u64>, Error> {
+        Ok(self.open()?.open_gates(self.clock.now()))
     }
 
     fn signals(&self) -> &Signals {

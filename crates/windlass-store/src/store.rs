@@ -7,7 +7,8 @@
 //!
 //! What every store promises:
 //! - When a verb answers `Ok`, its effect is as durable as [`Capabilities::durability`] says, and visible to every later read.
-//! - Within a queue, `claim` gives out the highest priority first, and within a priority the lowest `order`.
+//! - Within a queue, `claim` gives out the highest priority first, and within a priority the lowest `order` among the tasks
+//!   without a key; keys take turns, and no limit is exceeded at any moment ([`windlass_core::flow`]).
 //! - Lease and state are one record: `running` exactly while a lease exists.
 //! - Counters agree with the records at every moment at which a caller can look.
 //! - Batches keep their order: the i-th answer belongs to the i-th item.
@@ -17,6 +18,8 @@
 //! Lease deadlines are kept on the monotonic clock, and are not durable: extending is cheap, and after a restart every
 //! running lease gets one fresh window. Polling is the truth; a signal ([`Signals`]) is a hint that saves polling.
 
+mod error;
+mod limits;
 mod operations;
 mod schedules;
 
@@ -27,12 +30,15 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 use windlass_core::choice::{Mode, Queue};
 use windlass_core::filter::mentions;
+use windlass_core::flow::{Full, Scope, Status};
 use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
     CancelReason, Change, Filter, Name, NewTask, Progress, Record, StateName, Task, TaskId, Token, Transition,
 };
 
+pub use error::Error;
+pub use limits::{Hold, LimitWritten, ListLimits, SetLimit};
 pub use operations::{ListOperations, OperationChange, OperationWritten, Scan, WriteOperation};
 pub use schedules::{DueSchedules, ListSchedules, ScheduleChange, ScheduleWritten, WriteSchedule};
 
@@ -80,7 +86,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// The same without the bodies: for walks that act on many tasks.
     async fn scan(&self, list: List) -> Result<Scan, Error>;
 
-    /// The place in line of a pending task among those of its queue and type: 0 is next. `None` if it is not pending or
+    /// The place in line of a pending task among those of its queue, type and key: 0 is next. `None` if it is not pending or
     /// too far back to tell.
     async fn position(&self, record: &Record) -> Result<Option<u64>, Error>;
 
@@ -111,6 +117,20 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Starts, carries on, ends or forgets an operation. The transitions of a step and what the operation knows of them are
     /// one commit: there is never one without the other.
     async fn write_operation(&self, write: WriteOperation) -> Result<OperationWritten, Error>;
+
+    /// Sets, changes or removes a limit. It holds from the next claim on; tasks that run already count towards it.
+    async fn set_limit(&self, set: SetLimit) -> Result<LimitWritten, Error>;
+
+    async fn limit(&self, scope: Scope, name: &Name) -> Result<Option<Status>, Error>;
+
+    /// Limits in order of scope and name.
+    async fn limits(&self, list: ListLimits) -> Result<Vec<Status>, Error>;
+
+    /// The limits that keep a pending task from starting now, of its queue, its type and its key.
+    async fn holds(&self, record: &Record) -> Result<Vec<Hold>, Error>;
+
+    /// Serves those who wait for a rate limit whose next token has come; returns when the next one comes after that.
+    async fn open_gates(&self) -> Result<Option<u64>, Error>;
 
     fn signals(&self) -> &Signals;
 
@@ -169,6 +189,8 @@ pub enum Inserted {
     /// This live task has the unique key, and nothing was added.
     KeyHeld(TaskId),
     QueueFull,
+    /// As many wait as a limit allows.
+    LimitFull(Box<Full>),
     /// Not done because another task of an atomic batch could not be added.
     Aborted,
 }
@@ -356,32 +378,5 @@ pub struct Signals {
     pub leases: Notify,
     pub schedules: Notify,
     pub operations: Notify,
-}
-
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum Error {
-    /// Nothing was written; finishing running work still succeeds, and adding does again when there is room.
-    #[error("the disk is full")]
-    NoSpace,
-    /// Too much is under way; nothing was written.
-    #[error("the store is overloaded")]
-    Busy,
-    /// More than one commit can hold; nothing was written.
-    #[error("the batch is too large for one commit")]
-    TooLarge,
-    #[error("too many different pairs of queue and type")]
-    TooManyLanes,
-    #[error("the store is closed")]
-    Closed,
-    /// The store stopped: whether the change was written is unknown.
-    #[error("the store has stopped: {0}")]
-    Failed(String),
-    #[error("the data directory is in use by another process: {0}")]
-    Locked(String),
-    #[error("the data was written by another version (format {found}, this one reads format {known})")]
-    Version { found: u32, known: u32 },
-    #[error("the data is damaged: {0}")]
-    Damaged(String),
-    #[error("{context}: {error}")]
-    Io { context: String, error: String },
+    pub gates: Notify,
 }

@@ -14,6 +14,7 @@ pub(crate) mod dlq;
 mod front;
 pub(crate) mod health;
 pub(crate) mod identity;
+pub(crate) mod limits;
 mod metrics;
 mod openapi;
 pub(crate) mod operations;
@@ -90,6 +91,7 @@ pub(crate) fn serve(state: Arc<State>) -> Front {
         .merge(dlq::routes())
         .merge(schedules::routes())
         .merge(operations::routes())
+        .merge(limits::routes())
         .merge(workers::routes())
         .merge(stats::routes())
         .merge(health::routes())

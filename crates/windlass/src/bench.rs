@@ -7,6 +7,7 @@
 mod backlog;
 mod child;
 mod engine;
+mod flow;
 mod grpc;
 mod http;
 mod machine;
@@ -68,6 +69,8 @@ pub(crate) enum Bench {
     Steady(steady::Args),
     /// Fill a queue, and see what the backlog costs
     Backlog(backlog::Args),
+    /// What keys and limits cost: fair shares over many keys, tasks behind a full one
+    Flow(flow::Args),
     /// The peer of `bench http`
     #[command(hide = true)]
     Echo(http::echo::Args),
@@ -103,6 +106,7 @@ async fn dispatch(bench: Bench) -> Result<Option<Report>, Error> {
         Bench::Tcp(args) => tcp::run(args).await.map(Some),
         Bench::Steady(args) => steady::run(args).await.map(Some),
         Bench::Backlog(args) => backlog::run(args).await.map(Some),
+        Bench::Flow(args) => flow::run(args).await.map(Some),
         Bench::Echo(args) => http::echo::run(args).await.map(|()| None),
         Bench::GrpcEcho(args) => grpc::echo::run(args).await.map(|()| None),
         Bench::TcpEcho(args) => tcp::echo::run(args).await.map(|()| None),

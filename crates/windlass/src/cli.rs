@@ -7,6 +7,7 @@ mod dlq;
 mod doctor;
 pub(crate) mod error;
 mod generate;
+mod limit;
 mod operation;
 pub(crate) mod output;
 mod queue;
@@ -64,6 +65,9 @@ pub(crate) enum Command {
     /// Dead letters: tasks that failed for good
     #[command(subcommand)]
     Dlq(dlq::Command),
+    /// Limits on queues, types and keys
+    #[command(subcommand)]
+    Limit(limit::Command),
     /// Tasks that come again and again
     #[command(subcommand)]
     Schedule(schedule::Command),
@@ -119,6 +123,7 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Task(command) => wait_for(task::run(command, output)),
         Command::Queue(command) => wait_for(queue::run(command, output)),
         Command::Dlq(command) => wait_for(dlq::run(command, output)),
+        Command::Limit(command) => wait_for(limit::run(command, output)),
         Command::Schedule(command) => wait_for(schedule::run(command, output)),
         Command::Operation(command) => wait_for(operation::run(command, output)),
         Command::Worker(command) => wait_for(worker::run(command, output)),

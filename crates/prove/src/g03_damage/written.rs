@@ -233,6 +233,7 @@ fn task(number: usize) -> NewTask {
         expires_at: None,
         retention_ms: limits::RETENTION_MS_DEFAULT,
         unique: number.is_multiple_of(5).then(|| unique(number)),
+        key: None,
         body: Body {
             payload: Payload::Json(Bytes::from(format!(
                 "\"{MARKER} {number} {}\"",

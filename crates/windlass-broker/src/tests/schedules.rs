@@ -17,6 +17,7 @@ fn minutely(adjust: impl FnOnce(&mut Definition)) -> Definition {
             kind,
             priority,
             retention_ms: 100 * MINUTE,
+            key: None,
             body: Body {
                 payload,
                 metadata: Vec::new(),

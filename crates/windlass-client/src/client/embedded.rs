@@ -49,6 +49,7 @@ fn resolve(submission: Submission, fingerprint: Option<[u8; 16]>) -> broker::Sub
         id: submission.id,
         queue: submission.queue,
         kind: submission.kind,
+        key: submission.key,
         payload: submission.payload,
         priority: submission.priority,
         start: match submission.start {

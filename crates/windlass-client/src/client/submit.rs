@@ -20,6 +20,7 @@ pub struct Submit {
     pub(crate) kind: String,
     pub(crate) payload: Payload,
     pub(crate) queue: Option<String>,
+    pub(crate) key: Option<String>,
     pub(crate) priority: Option<Priority>,
     pub(crate) delay: Option<Duration>,
     pub(crate) at: Option<SystemTime>,
@@ -61,6 +62,7 @@ impl Submit {
             kind: kind.to_owned(),
             payload,
             queue: None,
+            key: None,
             priority: None,
             delay: None,
             at: None,
@@ -87,6 +89,12 @@ impl Submit {
 
     pub fn queue(mut self, queue: &str) -> Self {
         self.queue = Some(queue.to_owned());
+        self
+    }
+
+    /// Whose share of the queue it takes, and whose limit it counts towards: a tenant, say.
+    pub fn key(mut self, key: &str) -> Self {
+        self.key = Some(key.to_owned());
         self
     }
 
@@ -174,6 +182,7 @@ impl Submit {
         }
         body.id = Some(self.id.clone());
         body.queue = self.queue.as_deref().map(|queue| name("queue", queue)).transpose()?;
+        body.key = self.key.as_deref().map(|key| name("key", key)).transpose()?;
         body.priority = self.priority.map(PriorityInput::from);
         body.delay_seconds = self.delay.map(seconds);
         body.scheduled_at = self.at.map(|at| Time::from_ms(ms(at)));

@@ -55,6 +55,7 @@ impl Bench {
             id: None,
             queue: name("default"),
             kind: name(kind),
+            key: None,
             payload: Payload::Json(Bytes::from_static(b"{\"n\":1}")),
             priority: Priority::default(),
             start: Start::Now,

@@ -43,6 +43,7 @@ fn record() -> Record {
         scheduled_at: None,
         expires_at: None,
         retention_ms: 0,
+        key: None,
         unique: None,
         body,
     };

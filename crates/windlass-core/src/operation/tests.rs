@@ -28,6 +28,7 @@ fn record(seq: u64, state: State) -> Record {
         scheduled_at: None,
         expires_at: None,
         retention_ms: 0,
+        key: None,
         unique: None,
         body,
     };

@@ -58,6 +58,7 @@ impl Schedule {
             expires_at: None,
             retention_ms: template.retention_ms,
             unique: None,
+            key: template.key.clone(),
             body: Body {
                 payload: fill(&template.body.payload, fire.slot),
                 // With a fingerprint the store looks the id up, and finds what was fired before.

@@ -24,6 +24,7 @@ fn schedule(cron: &str, adjust: impl FnOnce(&mut Definition)) -> Schedule {
             kind: Name::new("report").unwrap(),
             priority: Priority::default(),
             retention_ms: limits::RETENTION_MS_DEFAULT,
+            key: None,
             body: Body {
                 payload: Payload::Json(Bytes::from_static(br#"{"at":"{{scheduled_at}}"}"#)),
                 metadata: Vec::new(),

@@ -135,6 +135,7 @@ fn new_task() -> NewTask {
         expires_at: None,
         retention_ms: 3_600_000,
         unique: None,
+        key: None,
         body: Body {
             payload: result(),
             metadata: Vec::new(),

@@ -27,6 +27,7 @@ impl NewTask {
             id: given("id", &self.id)?,
             queue: given("queue", &self.queue)?.unwrap_or_else(submission::default_queue),
             kind: parsed("type", &self.r#type)?,
+            key: self.key.as_deref().map(|key| parsed("key", key)).transpose()?,
             payload: payload.unwrap_or(Payload::Json(Bytes::from_static(b"null"))),
             priority: priority.unwrap_or(Ok(Priority::default()))?,
             start: submission::start(scheduled_at, self.delay_seconds.map(Seconds), now)?,
@@ -64,7 +65,7 @@ impl NewTask {
     }
 
     fn refuse_unsupported(&self) -> Result<(), Invalid> {
-        let fields = [("dependencies", !self.dependencies.is_empty()), ("key", self.key.is_some())];
+        let fields = [("dependencies", !self.dependencies.is_empty())];
         match fields.into_iter().find(|(_, given)| *given) {
             Some((field, _)) => {
                 Err(Invalid::new(Fault::NotSupported, field, "is not supported by this version"))

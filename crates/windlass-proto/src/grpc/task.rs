@@ -83,6 +83,7 @@ impl From<Known> for Task {
             payload: Some(body.payload.into()),
             retry: Some(body.retry.into()),
             metadata: body.metadata.into_iter().collect(),
+            key: record.key.map(|key| key.as_str().to_owned()),
         }
     }
 }

@@ -140,6 +140,7 @@ fn template(task: SubmitBody<'_>, source: &Bytes, given: &ScheduleCheck) -> Resu
         id,
         queue,
         kind,
+        key,
         payload,
         priority,
         start,
@@ -170,7 +171,7 @@ fn template(task: SubmitBody<'_>, source: &Bytes, given: &ScheduleCheck) -> Resu
     }
     let retention_ms = retention_ms.unwrap_or(given.retention_ms);
     let body = Body { payload, metadata, timeout_ms, max_retries, max_crashes, retry, fingerprint: None };
-    Ok(Template { queue, kind, priority, retention_ms, body })
+    Ok(Template { queue, kind, priority, retention_ms, key, body })
 }
 
 #[cfg(test)]

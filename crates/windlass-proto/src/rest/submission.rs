@@ -15,6 +15,7 @@ pub struct Submission {
     pub id: Option<TaskId>,
     pub queue: Name,
     pub kind: Name,
+    pub key: Option<Name>,
     pub payload: Payload,
     pub priority: Priority,
     pub start: Start,

@@ -40,6 +40,10 @@ pub struct SubmitBody<'a> {
     #[serde(default, alias = "topic", with = "text::option", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub queue: Option<Name>,
+    /// Whose share of the queue it takes, and whose limit it counts towards: a tenant, say.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub key: Option<Name>,
     /// Any JSON; it is passed on as it came.
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
@@ -82,9 +86,6 @@ pub struct SubmitBody<'a> {
     /// When another live task has the key: `return` it (default), `reject` this submit, or `replace` the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_conflict: Option<String>,
-    #[serde(default, borrow, skip_serializing)]
-    #[cfg_attr(feature = "openapi", schema(ignore))]
-    key: Option<&'a RawValue>,
 }
 
 impl<'a> SubmitBody<'a> {
@@ -93,6 +94,7 @@ impl<'a> SubmitBody<'a> {
             id: None,
             kind,
             queue: None,
+            key: None,
             payload: None,
             payload_base64: None,
             priority: None,
@@ -109,7 +111,6 @@ impl<'a> SubmitBody<'a> {
             unique_key: None,
             unique_for_seconds: None,
             on_conflict: None,
-            key: None,
         }
     }
 
@@ -127,6 +128,7 @@ impl<'a> SubmitBody<'a> {
             id: self.id,
             queue: self.queue.unwrap_or_else(default_queue),
             kind: self.kind,
+            key: self.key,
             payload: payload.unwrap_or(Payload::Json(Bytes::from_static(b"null"))),
             priority: self.priority.map_or(Ok(Priority::default()), PriorityInput::check)?,
             start: start(self.scheduled_at, self.delay_seconds, now)?,
@@ -150,7 +152,7 @@ impl<'a> SubmitBody<'a> {
     }
 
     fn refuse_unsupported(&self) -> Result<(), Invalid> {
-        let fields = [("dependencies", self.dependencies), ("key", self.key)];
+        let fields = [("dependencies", self.dependencies)];
         match fields.into_iter().find(|(_, value)| value.is_some()) {
             Some((field, _)) => {
                 Err(Invalid::new(Fault::NotSupported, field, "is not supported by this version"))
@@ -343,7 +345,7 @@ mod tests {
             (r#"{"type":"a","unique_key":"x","on_conflict":"wait"}"#, 422, "on_conflict"),
             (r#"{"type":"a","unique_for_seconds":1}"#, 400, "unique_for_seconds"),
             (r#"{"type":"a","on_conflict":"reject"}"#, 400, "on_conflict"),
-            (r#"{"type":"a","key":"x"}"#, 422, "key"),
+            (r#"{"type":"a","key":"a b"}"#, 400, "key"),
         ];
         for (text, status, field) in table {
             assert_eq!(refused(text), (status, field.to_owned()), "{text}");

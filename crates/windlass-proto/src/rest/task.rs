@@ -28,6 +28,9 @@ pub struct TaskBody {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub queue: Name,
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub key: Option<Name>,
     #[serde(with = "text::state")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, examples("pending")))]
     pub state: StateName,
@@ -146,6 +149,7 @@ impl From<Task> for TaskBody {
             id: record.id,
             kind: record.kind,
             queue: record.queue,
+            key: record.key,
             state,
             priority: record.priority.0,
             payload,

@@ -16,7 +16,7 @@ pub(super) fn kinds(answers: &[Inserted]) -> Vec<&'static str> {
         Inserted::Live(_) => "live",
         Inserted::KeyHeld(_) => "held",
         Inserted::Clash => "clash",
-        Inserted::QueueFull => "full",
+        Inserted::QueueFull | Inserted::LimitFull(_) => "full",
         Inserted::Aborted => "aborted",
     };
     answers.iter().map(kind).collect()

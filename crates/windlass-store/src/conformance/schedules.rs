@@ -24,6 +24,7 @@ impl Harness {
                 kind: task.kind,
                 priority: task.priority,
                 retention_ms: task.retention_ms,
+                key: task.key,
                 body: task.body,
             },
             overlap: Overlap::QueueOne,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use windlass_core::choice::{Mode, Queue};
+use windlass_core::flow::{self, Load, Scope, Status};
 use windlass_core::transition::{self, Failure};
 use windlass_core::{
     Body, Change, Name, NewTask, Payload, Priority, Record, Refusal, State, StateName, Task, TaskId, Token,
@@ -12,7 +13,9 @@ use windlass_core::{
 
 use super::Harness;
 use crate::clock::Clock;
-use crate::store::{Claim, Committed, Error, Expire, Extend, Extended, Insert, Inserted, List, QueueCounts};
+use crate::store::{
+    Claim, Committed, Error, Expire, Extend, Extended, Insert, Inserted, List, ListLimits, QueueCounts,
+};
 
 pub(super) fn name(text: &str) -> Name {
     Name::new(text).expect("a valid name")
@@ -84,6 +87,7 @@ impl Harness {
             expires_at: None,
             retention_ms: 60_000,
             unique: None,
+            key: None,
             body: Body {
                 payload: Payload::Json(Bytes::from(format!("{text:?}"))),
                 metadata: vec![("of".into(), text.into())],
@@ -238,7 +242,29 @@ impl Harness {
             }
         }
         assert_eq!(counted, scanned.into_values().collect::<Vec<_>>(), "counters and tasks differ");
+        let mut list = ListLimits { limit: 1000, ..ListLimits::default() };
+        loop {
+            let page = self.store.limits(list.clone()).await.expect("limits");
+            let Some(last) = page.last() else { return };
+            list.after = Some((last.scope, last.name.clone()));
+            page.iter().for_each(|status| check_limit(status, &tasks));
+        }
     }
+}
+
+/// Compares what a limit counts with a scan.
+fn check_limit(status: &Status, tasks: &[Task]) {
+    let own = |record: &Record| match status.scope {
+        Scope::Queue => record.queue == status.name,
+        Scope::Type => record.kind == status.name,
+        Scope::Key => record.key.as_ref() == Some(&status.name),
+    };
+    let count = |load| {
+        let counted = tasks.iter().filter(|task| own(&task.record));
+        counted.filter(|task| flow::load(task.record.state_name()) == Some(load)).count() as u64
+    };
+    let scanned = (count(Load::Waiting), count(Load::Running));
+    assert_eq!((status.waiting, status.running), scanned, "{status:?}");
 }
 
 /// The change under the condition that nothing happened since `record` was read.

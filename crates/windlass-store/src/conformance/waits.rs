@@ -16,14 +16,14 @@ use crate::store::{Claim, Error};
 /// Only a store that forgot the waiter ever takes this long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-type Pending = Pin<Box<dyn Future<Output = Result<Vec<Task>, Error>> + Send>>;
+pub(super) type Pending = Pin<Box<dyn Future<Output = Result<Vec<Task>, Error>> + Send>>;
 
-fn wait() -> Claim {
+pub(super) fn wait() -> Claim {
     Claim { wait_ms: 60_000, ..claim() }
 }
 
 /// Begins a claim that finds nothing yet.
-async fn begin(h: &Harness, claim: Claim) -> Pending {
+pub(super) async fn begin(h: &Harness, claim: Claim) -> Pending {
     let store = Arc::clone(&h.store);
     let mut pending: Pending = Box::pin(async move { store.claim(claim).await });
     assert!(!is_ready(&mut pending).await, "there is nothing to claim");
@@ -34,7 +34,7 @@ async fn is_ready(pending: &mut Pending) -> bool {
     poll_fn(|context| Poll::Ready(pending.as_mut().poll(context).is_ready())).await
 }
 
-async fn served(pending: Pending) -> Vec<Task> {
+pub(super) async fn served(pending: Pending) -> Vec<Task> {
     tokio::time::timeout(PATIENCE, pending).await.expect("the waiting claim was forgotten").expect("claim")
 }
 

@@ -138,6 +138,23 @@ impl Shared {
         }
     }
 
+    /// Takes one of those out of the line who wait for what is about to open.
+    pub(super) fn take_awaiting(&self, due: &[(Name, Option<Name>)]) -> Option<Waiter> {
+        let mut waiting = self.waiting.lock();
+        for (queue, kind) in due {
+            let wanted: Vec<Name> = match kind {
+                Some(kind) => vec![kind.clone()],
+                // Whoever takes any type is found under every name, that of the queue too.
+                None => waiting.wanted(queue).map(|kind| kind.unwrap_or(queue).clone()).collect(),
+            };
+            if let Some(waiter) = wanted.iter().find_map(|kind| waiting.take(queue, kind)) {
+                waiter.request.call.state.lock().ticket = None;
+                return Some(waiter);
+            }
+        }
+        None
+    }
+
     pub(super) fn has_waiters(&self) -> bool {
         !self.waiting.lock().is_empty()
     }

@@ -78,6 +78,8 @@ struct RecordMessage {
     result: Option<PayloadMessage>,
     #[prost(message, repeated, tag = "18")]
     history: Vec<AttemptMessage>,
+    #[prost(string, optional, tag = "19")]
+    key: Option<String>,
     #[prost(message, optional, tag = "21")]
     unique: Option<HoldMessage>,
     #[prost(message, optional, tag = "22")]
@@ -179,6 +181,7 @@ pub(super) fn encode_record(record: &Record, lane: u32) -> Vec<u8> {
         error: record.error.as_deref().map(str::to_owned),
         result: record.result.as_ref().map(Into::into),
         history: record.history.iter().map(attempt).collect(),
+        key: record.key.as_ref().map(|key| key.as_str().to_owned()),
         unique: record.unique.as_deref().map(Into::into),
         checkpoint: record.checkpoint.as_deref().map(Into::into),
     };
@@ -222,6 +225,7 @@ pub(super) fn decode_record(
         scheduled_at: message.scheduled_at,
         expires_at: message.expires_at,
         retention_ms: message.retention_ms,
+        key: message.key.as_deref().map(name).transpose()?,
         error: message.error.map(String::into_boxed_str),
         result: message.result.map(Into::into),
         history: message.history.into_iter().map(attempt).collect::<Result<_>>()?,

@@ -8,9 +8,10 @@ use windlass_core::choice::{Mode, Queue};
 use windlass_core::{Name, NewTask, Transition};
 
 use super::codec::{self, NewTaskMessage, TransitionMessage, Undecodable, Writer};
+use super::flow::LimitEntry;
 use super::operations::OperationEntry;
 use super::schedules::ScheduleEntry;
-use crate::store::{Claim, Insert, WriteOperation, WriteSchedule};
+use crate::store::{Claim, Insert, SetLimit, WriteOperation, WriteSchedule};
 
 #[derive(Debug)]
 pub(super) enum Command {
@@ -29,6 +30,10 @@ pub(super) enum Command {
     Pause {
         queue: Name,
         paused: bool,
+    },
+    Limit {
+        set: SetLimit,
+        now: u64,
     },
     /// The tasks of a fire are beside it.
     Schedule {
@@ -59,6 +64,8 @@ struct Entry {
     pause: Option<PauseEntry>,
     #[prost(message, optional, tag = "5")]
     schedule: Option<ScheduleEntry>,
+    #[prost(message, optional, tag = "6")]
+    limit: Option<LimitEntry>,
     #[prost(message, optional, tag = "9")]
     operation: Option<OperationEntry>,
 }
@@ -142,6 +149,7 @@ impl Command {
             Command::Pause { queue, paused } => {
                 entry.pause = Some(PauseEntry { queue: queue.as_str().to_owned(), paused: *paused });
             }
+            Command::Limit { set, now } => entry.limit = Some(LimitEntry::new(set, *now)),
             Command::Schedule { write, tasks } => entry.schedule = Some(ScheduleEntry::new(write, tasks)),
             Command::Operate { write } => entry.operation = Some(OperationEntry::new(write)),
         }
@@ -179,6 +187,10 @@ impl Command {
         }
         if let Some(operation) = entry.operation {
             return Ok(Command::Operate { write: operation.into_write()? });
+        }
+        if let Some(limit) = entry.limit {
+            let (set, now) = limit.into_set()?;
+            return Ok(Command::Limit { set, now });
         }
         Err(Undecodable::unknown_command())
     }

@@ -22,7 +22,10 @@ pub(super) const READY_LANES: u32 = 2;
 #[derive(Debug, Clone)]
 pub(super) struct Slot {
     pub(super) record: Record,
+    /// The lane of its queue and type.
     pub(super) lane: u32,
+    /// The lane where it stands when it is pending: the same, or that of its key. Only a live task's is true.
+    pub(super) home: u32,
     pub(super) queue: u32,
     /// Present at least as long as no table has it.
     pub(super) body: Option<Bytes>,
@@ -36,10 +39,6 @@ pub(super) struct Slot {
 
 impl Slot {
     /// Lane and queue in the generation below.
-    pub(super) fn base_lane(&self) -> u32 {
-        self.moved_from.as_ref().map_or(self.lane, |from| from.0)
-    }
-
     pub(super) fn base_queue(&self) -> u32 {
         self.moved_from.as_ref().map_or(self.queue, |from| from.1)
     }
@@ -48,17 +47,19 @@ impl Slot {
 /// The index entries of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Keys {
-    pub(super) ready: Option<Place>,
+    /// With the lane, which may be another one when the task is pending again.
+    pub(super) ready: Option<(u32, Place)>,
     pub(super) wake: Option<Place>,
     pub(super) prune: Option<Place>,
     pub(super) state: u8,
 }
 
 impl Keys {
-    pub(super) fn of(record: &Record) -> Keys {
+    /// `home` is where it stands when it is pending.
+    pub(super) fn of(record: &Record, home: u32) -> Keys {
         let pending = record.state == windlass_core::State::Pending;
         Keys {
-            ready: pending.then(|| (u64::from(u8::MAX - record.priority.0), record.order)),
+            ready: pending.then(|| (home, (u64::from(u8::MAX - record.priority.0), record.order))),
             wake: record.wake_at().map(|at| (at, record.seq)),
             prune: record.prune_at().map(|at| (at, record.seq)),
             state: record.state_name().index() as u8,
@@ -110,10 +111,11 @@ impl Dirty {
         Some(Slot {
             record: below.record.clone(),
             lane: below.lane,
+            home: below.home,
             queue: below.queue,
             // It stays with the frozen one, and is in the table after that.
             body: None,
-            base: (!below.gone).then(|| Keys::of(&below.record)),
+            base: (!below.gone).then(|| Keys::of(&below.record, below.home)),
             moved_from: None,
             gone: below.gone,
         })

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ use super::machine::{Machine, Output};
 use super::space::Space;
 use crate::clock::Clock;
 use crate::log::{self, Log};
-use crate::store::{Committed, Error, Inserted, OperationWritten, ScheduleWritten, Signals};
+use crate::store::{Committed, Error, Inserted, LimitWritten, OperationWritten, ScheduleWritten, Signals};
 use crate::waiting::Waiting;
 
 /// What the threads and the callers share.
@@ -44,6 +44,8 @@ pub(super) struct Shared {
     pub(super) gauges: Gauges,
     /// Groups that the applier has been given and has not applied. Only the writer adds to it.
     pub(super) behind: AtomicU64,
+    /// Whether there are any limits.
+    pub(super) limited: AtomicBool,
 }
 
 /// Bytes of changed tasks in memory.
@@ -224,6 +226,7 @@ fn hand_over(shared: &Shared, ops: &mut Vec<Op>) {
     if !shared.has_waiters() {
         return;
     }
+    let limited = shared.limited.load(Ordering::Relaxed);
     let mut woken = Vec::new();
     for op in ops.iter() {
         let Command::Insert { tasks, .. } = &op.command else { continue };
@@ -231,7 +234,11 @@ fn hand_over(shared: &Shared, ops: &mut Vec<Op>) {
             |a: &Submitted, b: &Submitted| a.task.queue == b.task.queue && a.task.kind == b.task.kind;
         for group in tasks.chunk_by(same_lane) {
             let first = &group[0].task;
-            let ready = |new: &&Submitted| new.task.scheduled_at.is_none_or(|at| at <= new.task.created_at);
+            let ready = |new: &&Submitted| {
+                // Where there are limits, one with a key may have to wait: only the state knows.
+                new.task.scheduled_at.is_none_or(|at| at <= new.task.created_at)
+                    && !(limited && new.task.key.is_some())
+            };
             let count = group.iter().filter(ready).count();
             woken.extend(shared.take_waiters(&first.queue, &first.kind, count));
         }
@@ -269,8 +276,15 @@ fn apply_group(shared: &Arc<Shared>, group: Group) -> Result<(), Error> {
         }
         answers.extend(settle(shared, &machine, op, output));
     }
-    shared.look_again(&mut machine, &served_at);
-    let gained = if shared.has_waiters() { machine.take_gained() } else { machine.forget_gained() };
+    let gained = if shared.has_waiters() {
+        machine.opened(&mut served_at);
+        shared.look_again(&mut machine, &served_at);
+        machine.take_gained()
+    } else {
+        machine.forget_gained()
+    };
+    machine.tell_gates();
+    shared.limited.store(machine.is_limited(), Ordering::Relaxed);
     let grown = machine.dirty_bytes() > shared.limits.checkpoint_bytes && !machine.is_freezing();
     drop(machine);
     answers.into_iter().for_each(Answer::send);
@@ -290,6 +304,7 @@ enum Answer {
     Paused(oneshot::Sender<Result<(), Error>>),
     Scheduled(oneshot::Sender<Result<ScheduleWritten, Error>>, Result<ScheduleWritten, Error>),
     Operated(oneshot::Sender<Result<OperationWritten, Error>>, Result<OperationWritten, Error>),
+    Limited(oneshot::Sender<Result<LimitWritten, Error>>, LimitWritten),
 }
 
 impl Answer {
@@ -302,6 +317,7 @@ impl Answer {
             Answer::Paused(reply) => drop(reply.send(Ok(()))),
             Answer::Scheduled(reply, written) => drop(reply.send(written)),
             Answer::Operated(reply, written) => drop(reply.send(written)),
+            Answer::Limited(reply, written) => drop(reply.send(Ok(written))),
         }
     }
 }
@@ -333,6 +349,7 @@ fn settle(shared: &Arc<Shared>, machine: &Machine, op: Op, output: Output) -> Op
             Some(Answer::Committed(reply, Err(Error::TooManyLanes)))
         }
         (Reply::Paused(reply), _) => Some(Answer::Paused(reply)),
+        (Reply::Limited(reply), Output::Limited(written)) => Some(Answer::Limited(reply, written)),
         (Reply::Scheduled(reply), Output::Scheduled(written)) => Some(Answer::Scheduled(reply, Ok(written))),
         (Reply::Scheduled(reply), Output::TooManyLanes) => {
             Some(Answer::Scheduled(reply, Err(Error::TooManyLanes)))

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::claims::Request;
 use super::command::Command;
-use crate::store::{Committed, Error, Inserted, OperationWritten, ScheduleWritten};
+use crate::store::{Committed, Error, Inserted, LimitWritten, OperationWritten, ScheduleWritten};
 
 /// Bytes and operations that may wait: beyond them callers are told to come again.
 const WAITING_BYTES_MAX: usize = 64 << 20;
@@ -34,6 +34,7 @@ pub(super) enum Reply {
     Paused(oneshot::Sender<Result<(), Error>>),
     Scheduled(oneshot::Sender<Result<ScheduleWritten, Error>>),
     Operated(oneshot::Sender<Result<OperationWritten, Error>>),
+    Limited(oneshot::Sender<Result<LimitWritten, Error>>),
     /// Nobody asked: tasks given back for a caller who went away.
     Nobody,
 }
@@ -61,6 +62,7 @@ impl Reply {
             Reply::Paused(reply) => drop(reply.send(Err(error))),
             Reply::Scheduled(reply) => drop(reply.send(Err(error))),
             Reply::Operated(reply) => drop(reply.send(Err(error))),
+            Reply::Limited(reply) => drop(reply.send(Err(error))),
             Reply::Claimed(request) => request.answer(Err(error)),
             Reply::Nobody => {}
         }

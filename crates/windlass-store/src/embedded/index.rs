@@ -1,7 +1,7 @@
 //! Ordered indexes that are larger than memory.
 //!
-//! A *lane* is an ordered list of tasks: the ready tasks of one queue and type by priority and place in line, or the
-//! timers by time. All lanes live in one table of `(lane, a, b) → seq`. Of each, memory holds a *window*: every entry below
+//! A *lane* is an ordered list of tasks: the ready tasks of one queue and type (and of one key, if they have one) by priority
+//! and place in line, or the timers by time. All lanes live in one table of `(lane, a, b) → seq`. Of each, memory holds a *window*: every entry below
 //! its `bound`, complete and current. What lies at or beyond the bound is in the table as of the last checkpoint, and in
 //! `fresh` if its task changed since. So taking from the front costs no disk access, the memory does not grow with the
 //! backlog, and an entry that comes and goes between two checkpoints never reaches the table.
@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 
+use super::names::KEYED_LANES;
 use super::tables::{OrderKey, Snapshot};
 use crate::store::Error;
 
@@ -26,6 +27,8 @@ pub(super) struct Index {
     /// Entries of one window.
     window_entries: usize,
     lanes: Vec<Lane>,
+    /// The lanes of keys, which come and go.
+    keyed: Vec<Lane>,
     /// Entries beyond the windows whose tasks changed since the checkpoint that is under way began…
     fresh: BTreeMap<OrderKey, u64>,
     /// …and since the one before: in the table as soon as the checkpoint is done.
@@ -51,6 +54,7 @@ impl Index {
         Self {
             window_entries: window_entries.max(2),
             lanes: Vec::new(),
+            keyed: Vec::new(),
             fresh: BTreeMap::new(),
             freezing: BTreeMap::new(),
         }
@@ -58,7 +62,7 @@ impl Index {
 
     /// How many entries a window may have: fewer when there are many lanes.
     fn window_max(&self) -> usize {
-        let share = (WINDOWS_ENTRIES_MAX / self.lanes.len()).max(WINDOW_ENTRIES_MIN);
+        let share = (WINDOWS_ENTRIES_MAX / (self.lanes.len() + self.keyed.len())).max(WINDOW_ENTRIES_MIN);
         self.window_entries.min(share)
     }
 
@@ -67,9 +71,36 @@ impl Index {
         self.lanes.push(Lane { window: BTreeMap::new(), bound: on_disk.then_some((0, 0)) });
     }
 
+    /// Begins the lane of a key, under a number that may have been in use before. Nothing of that time is left: every task
+    /// that stood there changed since, so what the table has of it does not count.
+    pub(super) fn begin_keyed(&mut self, lane: u32, on_disk: bool) {
+        let number = (lane - KEYED_LANES) as usize;
+        if self.keyed.len() <= number {
+            self.keyed.resize_with(number + 1, Lane::default);
+        }
+        self.keyed[number] = Lane { window: BTreeMap::new(), bound: on_disk.then_some((0, 0)) };
+    }
+
+    fn lane(&self, lane: u32) -> &Lane {
+        match lane.checked_sub(KEYED_LANES) {
+            Some(number) => &self.keyed[number as usize],
+            None => &self.lanes[lane as usize],
+        }
+    }
+
+    fn lane_mut(&mut self, lane: u32) -> &mut Lane {
+        match lane.checked_sub(KEYED_LANES) {
+            Some(number) => &mut self.keyed[number as usize],
+            None => &mut self.lanes[lane as usize],
+        }
+    }
+
     pub(super) fn insert(&mut self, lane: u32, place: Place, seq: u64) {
         let max = self.window_max();
-        let state = &mut self.lanes[lane as usize];
+        let state = match lane.checked_sub(KEYED_LANES) {
+            Some(number) => &mut self.keyed[number as usize],
+            None => &mut self.lanes[lane as usize],
+        };
         if state.bound.is_some_and(|bound| place >= bound) {
             self.fresh.insert((lane, place.0, place.1), seq);
             return;
@@ -87,7 +118,7 @@ impl Index {
     }
 
     pub(super) fn remove(&mut self, lane: u32, place: Place) {
-        if self.lanes[lane as usize].window.remove(&place).is_none() {
+        if self.lane_mut(lane).window.remove(&place).is_none() {
             let key = (lane, place.0, place.1);
             self.fresh.remove(&key);
             self.freezing.remove(&key);
@@ -96,10 +127,10 @@ impl Index {
 
     /// The first entry of a lane.
     pub(super) fn first(&mut self, lane: u32, beyond: &Beyond<'_>) -> Result<Option<(Place, u64)>, Error> {
-        if self.lanes[lane as usize].window.is_empty() {
+        if self.lane(lane).window.is_empty() {
             self.refill(lane, beyond)?;
         }
-        Ok(self.lanes[lane as usize].window.first_key_value().map(|(place, seq)| (*place, *seq)))
+        Ok(self.lane(lane).window.first_key_value().map(|(place, seq)| (*place, *seq)))
     }
 
     /// The first entries of a lane that stand before `end`, at most `limit`, and the place of the one that follows.
@@ -110,12 +141,10 @@ impl Index {
         limit: usize,
         beyond: &Beyond<'_>,
     ) -> Result<(Vec<u64>, Option<Place>), Error> {
-        while self.lanes[lane as usize].window.len() < limit
-            && self.lanes[lane as usize].bound.is_some_and(|bound| bound < end)
-        {
+        while self.lane(lane).window.len() < limit && self.lane(lane).bound.is_some_and(|bound| bound < end) {
             self.refill(lane, beyond)?;
         }
-        let state = &self.lanes[lane as usize];
+        let state = self.lane(lane);
         let found: Vec<u64> = state.window.range(..end).take(limit).map(|(_, seq)| *seq).collect();
         let next = state.window.iter().nth(found.len()).map(|(place, _)| *place).or(state.bound);
         Ok((found, next))
@@ -123,7 +152,7 @@ impl Index {
 
     /// How many entries stand before `place`; `None` if it lies beyond the window.
     pub(super) fn rank(&self, lane: u32, place: Place) -> Option<u64> {
-        let window = &self.lanes[lane as usize].window;
+        let window = &self.lane(lane).window;
         window.contains_key(&place).then(|| window.range(..place).count() as u64)
     }
 
@@ -141,7 +170,7 @@ impl Index {
     /// Moves the next entries beyond the bound into the window: those of the table whose tasks have not changed,
     /// and the fresh ones, in order.
     fn refill(&mut self, lane: u32, beyond: &Beyond<'_>) -> Result<(), Error> {
-        let Some(bound) = self.lanes[lane as usize].bound else { return Ok(()) };
+        let Some(bound) = self.lane(lane).bound else { return Ok(()) };
         let max = self.window_max().div_ceil(2);
         let keys = (lane, bound.0, bound.1)..=(lane, u64::MAX, u64::MAX);
         let mut found: BTreeMap<Place, u64> = BTreeMap::new();
@@ -160,15 +189,16 @@ impl Index {
                 break;
             }
         }
-        let state = &mut self.lanes[lane as usize];
-        state.bound = found.keys().nth(max).copied();
-        if let Some(bound) = state.bound {
+        let bound = found.keys().nth(max).copied();
+        if let Some(bound) = bound {
             found.split_off(&bound);
         }
         for place in found.keys() {
             self.fresh.remove(&(lane, place.0, place.1));
             self.freezing.remove(&(lane, place.0, place.1));
         }
+        let state = self.lane_mut(lane);
+        state.bound = bound;
         state.window.append(&mut found);
         Ok(())
     }

@@ -107,6 +107,13 @@ impl Leases {
         next
     }
 
+    /// Some running tasks, in order of number.
+    pub(super) fn running(&self, most: usize) -> Vec<u64> {
+        let mut seqs: Vec<u64> = self.deadlines.iter().take(most).map(|(_, seq)| *seq).collect();
+        seqs.sort_unstable();
+        seqs
+    }
+
     /// Whether a lease now ends before what the reaper waits for; said once.
     pub(super) fn is_nearer(&mut self, seq: u64) -> bool {
         let nearer =

@@ -7,7 +7,10 @@
 
 mod claim;
 mod gained;
+mod home;
 mod insert;
+mod ledger;
+mod limits;
 mod operations;
 mod read;
 mod rehearse;
@@ -19,20 +22,24 @@ mod unique;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::{Body, CancelReason, Change, Record, State, StateName, Task, Transition};
+use windlass_core::flow::{Delta, load};
+use windlass_core::{Body, Change, Record, State, StateName, Task, Transition};
 
 use super::codec;
 use super::command::Command;
 use super::dirty::{Dirty, Frozen, Keys, PRUNE_LANE, READY_LANES, Slot, WAKE_LANE, weight};
 use super::holders::{self, Holders};
-use super::index::Index;
+use super::index::{self, Index};
 use super::leases::Leases;
-use super::names::{Changed, Names};
+use super::names::{Changed, KEYED_LANES, Names, share_of};
 use super::operations::{self as operations_table, Register};
 use super::schedules::{self as schedules_table, Book};
 use super::tables::{MetaMessage, Row, Snapshot};
 use crate::clock::Clock;
-use crate::store::{Committed, Error, Inserted, Ledger, OperationWritten, ScheduleWritten, Signals};
+use crate::depth::Room;
+use crate::store::{
+    Committed, Error, Inserted, Ledger, LimitWritten, OperationWritten, ScheduleWritten, Signals,
+};
 pub(super) use read::{Listing, Stored};
 use relocate::Located;
 
@@ -57,11 +64,14 @@ pub(super) struct Machine {
     saved: u64,
     /// A command was begun and not finished: the state must not be saved.
     broken: bool,
-    /// Lanes that got a ready task since [`Machine::take_gained`].
+    /// Lanes that got a ready task since [`Machine::take_gained`], each that of a queue and type.
     gained: Vec<u32>,
+    /// Queues that were resumed since.
+    resumed: Vec<u32>,
     /// What the loops wait for; something nearer wakes them.
     awaited_wake: u64,
     awaited_prune: u64,
+    awaited_gate: u64,
 }
 
 /// What applying a command gives.
@@ -74,6 +84,7 @@ pub(super) enum Output {
     Paused,
     Scheduled(ScheduleWritten),
     Operated(OperationWritten),
+    Limited(LimitWritten),
 }
 
 /// A task as the tables have it.
@@ -90,6 +101,7 @@ struct Loaded {
 pub(super) struct Frame {
     pub(super) slots: Frozen,
     pub(super) names: Changed,
+    pub(super) flow: Delta,
     pub(super) schedules: schedules_table::Changed,
     pub(super) keys: holders::Changed,
     pub(super) operations: operations_table::Changed,
@@ -104,10 +116,13 @@ impl Machine {
         signals: Arc<Signals>,
     ) -> Result<Machine, Error> {
         let saved = snapshot.saved()?;
-        let names = Names::load(&saved)?;
+        let names = Names::load(saved.queues, saved.lanes, saved.flow)?;
         let mut index = Index::new(window_entries);
         for _ in 0..READY_LANES as usize + names.lane_count() {
             index.add_lane(true);
+        }
+        for share in names.flow.share_numbers() {
+            index.begin_keyed(KEYED_LANES + share, true);
         }
         let mut machine = Machine {
             clock,
@@ -127,11 +142,16 @@ impl Machine {
             saved: saved.state.applied,
             broken: false,
             gained: Vec::new(),
+            resumed: Vec::new(),
             awaited_wake: u64::MAX,
             awaited_prune: u64::MAX,
+            awaited_gate: u64::MAX,
         };
         for lane in 0..machine.names.lane_count() as u32 {
             machine.refresh_head(READY_LANES + lane)?;
+        }
+        for share in machine.names.flow.share_numbers().collect::<Vec<_>>() {
+            machine.refresh_head(KEYED_LANES + share)?;
         }
         Ok(machine)
     }
@@ -145,7 +165,9 @@ impl Machine {
         debug_assert_eq!(index, self.applied + 1, "commands are applied in order");
         self.broken = true;
         let output = match command {
-            Command::Insert { tasks, atomic, max_depth } => self.insert(tasks, *atomic, *max_depth)?,
+            Command::Insert { tasks, atomic, max_depth } => {
+                self.insert(tasks, *atomic, Room::Bounded { max_depth: *max_depth })?
+            }
             Command::Claim { claim, now } => Output::Claimed(self.claim(claim, *now)?),
             Command::Commit { transitions } if !self.has_lanes_for(transitions) => Output::TooManyLanes,
             Command::Commit { transitions } => {
@@ -157,15 +179,15 @@ impl Machine {
             }
             Command::Pause { queue, paused } => {
                 let number = self.names.add_queue(queue);
-                let queue = self.names.queue_mut(number);
-                queue.paused = *paused;
+                self.names.queue_mut(number).paused = *paused;
                 if !*paused {
-                    self.gained.extend(queue.heads.values());
+                    self.resumed.push(number);
                 }
                 Output::Paused
             }
             Command::Schedule { write, tasks } => self.write_schedule(write, tasks)?,
             Command::Operate { write } => self.write_operation(write)?,
+            Command::Limit { set, now } => self.set_limit(set, *now),
         };
         self.applied = index;
         self.broken = false;
@@ -196,7 +218,7 @@ impl Machine {
                 self.leases.begin(&record, now);
             }
         }
-        self.gained.clear();
+        drop(self.forget_gained());
         Ok(())
     }
 
@@ -232,10 +254,12 @@ impl Machine {
     fn change(&mut self, seq: u64, change: &Change) -> Result<Record, Error> {
         let number = self.next_number;
         let slot = self.slot(seq)?.ok_or_else(|| missing(seq))?;
-        let (lane, queue, priority) = (slot.lane, slot.queue, slot.record.priority);
-        let (before, from, grown) = (Keys::of(&slot.record), slot.record.state_name(), weight(&slot.record));
+        let (lane, stood, queue, priority) = (slot.lane, slot.home, slot.queue, slot.record.priority);
+        let before = Keys::of(&slot.record, stood);
+        let (from, grown) = (slot.record.state_name(), weight(&slot.record));
         slot.record.evolve(change, number);
         let record = slot.record.clone();
+        let home = self.rehome(seq, &record, from, stood);
         self.dirty.grew(weight(&record).saturating_sub(grown));
         if change.takes_place() {
             self.next_number += 1;
@@ -243,7 +267,7 @@ impl Machine {
         self.write_down(change, from, &record);
         self.settle_key(&record, change)?;
         if let Change::Reprioritised { .. } | Change::Moved { .. } = change {
-            self.relocate(&record, Located { lane, queue, priority, keys: before })?;
+            self.relocate(&record, Located { lane, home, queue, priority, keys: before })?;
             return Ok(record);
         }
         let (after, to) = match change {
@@ -251,10 +275,12 @@ impl Machine {
                 self.dirty.remove(seq);
                 (None, None)
             }
-            _ => (Some(Keys::of(&record)), Some(record.state_name())),
+            _ => (Some(Keys::of(&record, home)), Some(record.state_name())),
         };
         self.names.count(queue, record.priority, Some(from), to);
-        self.reindex(lane, seq, Some(before), after)?;
+        self.reindex(seq, Some(before), after)?;
+        let share = record.key.as_ref().and_then(|_| share_of(home));
+        self.names.flow.count(lane - READY_LANES, share, load(from), to.and_then(load));
         // A checkpoint is no business of the lease, which goes on as it was.
         if matches!(change, Change::Checkpointed { .. }) {
             return Ok(record);
@@ -275,28 +301,6 @@ impl Machine {
         }
     }
 
-    fn write_down(&mut self, change: &Change, from: StateName, record: &Record) {
-        let ledger = &mut self.ledger;
-        match change {
-            Change::Completed { .. } => ledger.completed += 1,
-            Change::Failed { .. } => ledger.failed += 1,
-            Change::LeaseLost { .. } => ledger.crashed += 1,
-            Change::Cancelled { reason: CancelReason::Expired, .. } => ledger.expired += 1,
-            Change::Cancelled { .. } => ledger.cancelled += 1,
-            Change::Removed { .. } => ledger.removed += 1,
-            Change::Claimed { .. }
-            | Change::Checkpointed { .. }
-            | Change::Released { .. }
-            | Change::Promoted { .. }
-            | Change::Requeued { .. }
-            | Change::Reprioritised { .. }
-            | Change::Moved { .. } => {}
-        }
-        if from == StateName::Running && record.state_name() == StateName::DeadLetter {
-            ledger.dead_lettered += 1;
-        }
-    }
-
     /// The slot of a task that is there, brought into this generation if need be.
     fn slot(&mut self, seq: u64) -> Result<Option<&mut Slot>, Error> {
         if !self.dirty.is_active(seq) {
@@ -305,17 +309,18 @@ impl Machine {
                 Some(slot) => slot,
                 None => {
                     let Some(Loaded { record, lane, body }) = self.stored(seq)? else { return Ok(None) };
-                    let base = Some(Keys::of(&record));
                     let queue = self.names.queue_of_lane(lane);
-                    Slot { record, lane, queue, body, base, moved_from: None, gone: false }
+                    let home = self.home(lane, &record)?;
+                    let base = Some(Keys::of(&record, home));
+                    Slot { record, lane, home, queue, body, base, moved_from: None, gone: false }
                 }
             };
             // From here on the table's entries for this task do not count, so memory must have them.
-            let keys = Keys::of(&slot.record);
-            for (lane, place) in [(slot.lane, keys.ready), (WAKE_LANE, keys.wake), (PRUNE_LANE, keys.prune)] {
-                if let Some(place) = place {
-                    self.index.insert(lane, place, seq);
-                }
+            let keys = Keys::of(&slot.record, slot.home);
+            let at = |lane: u32, place: Option<index::Place>| place.map(|place| (lane, place));
+            let entries = [keys.ready, at(WAKE_LANE, keys.wake), at(PRUNE_LANE, keys.prune)];
+            for (lane, place) in entries.into_iter().flatten() {
+                self.index.insert(lane, place, seq);
             }
             self.dirty.insert(slot);
         }
@@ -353,6 +358,7 @@ impl Machine {
         self.saved = self.applied;
         Frame {
             slots: self.dirty.freeze(),
+            flow: self.names.flow.take_changed(),
             names: self.names.freeze(),
             schedules: self.schedules.freeze(),
             keys: self.holders.freeze(),

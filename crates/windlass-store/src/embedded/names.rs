@@ -1,21 +1,30 @@
-//! Queues and types by number, with the counters of each queue and the heads of its lanes.
+//! Queues and types by number, with the counters of each queue, and the choice among its lanes, which is [`Flow`]'s.
+//!
+//! Lanes of ready tasks are numbered from [`READY_LANES`] on, those of keys from [`KEYED_LANES`] on. The former stay for good, since
+//! tasks name their queue and type by them; the latter are used again when their key has no live task left there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 use parking_lot::RwLock;
+use windlass_core::flow::{Flow, Next};
 use windlass_core::limits::LANES_MAX;
 use windlass_core::{Name, Priority, StateName};
 
 use super::codec;
 use super::dirty::READY_LANES;
+use super::flow::Book;
 use super::index::Place;
-use super::tables::{LaneMessage, QueueMessage, Saved};
+use super::tables::{LaneMessage, QueueMessage};
 use crate::store::Error;
+
+/// The first lane of ready tasks of a key.
+pub(super) const KEYED_LANES: u32 = 1 << 31;
 
 #[derive(Debug, Default)]
 pub(super) struct Names {
+    pub(super) flow: Flow,
     queues: Vec<Queue>,
     queue_numbers: HashMap<Name, u32>,
     lanes: Vec<Lane>,
@@ -44,22 +53,23 @@ pub(super) struct Queue {
     pub(super) paused: bool,
     pub(super) by_state: [u64; 8],
     pub(super) pending_by_class: [u64; 4],
-    /// The first ready task of each lane that has one: the first of these is the next task of the queue.
-    pub(super) heads: BTreeMap<Place, u32>,
 }
 
 #[derive(Debug)]
 struct Lane {
     queue: u32,
     kind: Name,
-    head: Option<Place>,
 }
 
 impl Names {
-    pub(super) fn load(saved: &Saved) -> Result<Names, Error> {
+    pub(super) fn load(
+        queues: Vec<QueueMessage>,
+        lanes: Vec<LaneMessage>,
+        flow: Book,
+    ) -> Result<Names, Error> {
         let damaged = |error: codec::Undecodable| Error::Damaged(error.to_string());
         let mut names = Names::default();
-        for message in &saved.queues {
+        for message in &queues {
             let number = names.add_queue(&codec::name(&message.name).map_err(damaged)?);
             let queue = &mut names.queues[number as usize];
             queue.paused = message.paused;
@@ -69,13 +79,16 @@ impl Names {
             for (slot, count) in queue.pending_by_class.iter_mut().zip(&message.pending_by_class) {
                 *slot = *count;
             }
+            let (waiting, running) = (queue.waiting(), queue.by_state[StateName::Running.index()]);
+            names.flow.restore_queue(number, waiting, running);
         }
-        for message in &saved.lanes {
+        for message in &lanes {
             if message.queue as usize >= names.queues.len() {
                 return Err(Error::Damaged("a lane of a queue that does not exist".to_owned()));
             }
             names.add_lane(message.queue, &codec::name(&message.kind).map_err(damaged)?);
         }
+        flow.restore(&mut names.flow, lanes.len(), queues.len())?;
         names.changed.clear();
         names.saved_lanes = names.lanes.len();
         Ok(names)
@@ -135,8 +148,8 @@ impl Names {
             paused: false,
             by_state: [0; 8],
             pending_by_class: [0; 4],
-            heads: BTreeMap::new(),
         });
+        self.flow.add_queue(name);
         self.lane_numbers.push(HashMap::new());
         self.changed.insert(number);
         number
@@ -144,7 +157,8 @@ impl Names {
 
     pub(super) fn add_lane(&mut self, queue: u32, kind: &Name) -> u32 {
         let number = READY_LANES + self.lanes.len() as u32;
-        self.lanes.push(Lane { queue, kind: kind.clone(), head: None });
+        self.lanes.push(Lane { queue, kind: kind.clone() });
+        self.flow.add_lane(queue, kind);
         self.lane_names.0.write().push((self.queues[queue as usize].name.clone(), kind.clone()));
         self.lane_numbers[queue as usize].insert(kind.clone(), number);
         number
@@ -171,18 +185,28 @@ impl Names {
     }
 
     pub(super) fn head(&self, lane: u32) -> Option<Place> {
-        self.lanes[(lane - READY_LANES) as usize].head
+        match share_of(lane) {
+            Some(share) => self.flow.share_head(share),
+            None => self.flow.head(lane - READY_LANES),
+        }
     }
 
     pub(super) fn set_head(&mut self, lane: u32, head: Option<Place>) {
-        let state = &mut self.lanes[(lane - READY_LANES) as usize];
-        let heads = &mut self.queues[state.queue as usize].heads;
-        if let Some(old) = std::mem::replace(&mut state.head, head) {
-            heads.remove(&old);
+        match share_of(lane) {
+            Some(share) => self.flow.set_share_head(share, head),
+            None => self.flow.set_head(lane - READY_LANES, head),
         }
-        if let Some(new) = head {
-            heads.insert(new, lane);
-        }
+    }
+
+    /// The lane of the queue and type of a lane, which may be that of a key.
+    pub(super) fn whole_lane(&self, lane: u32) -> u32 {
+        share_of(lane).map_or(lane, |share| READY_LANES + self.flow.of_share(share).0)
+    }
+
+    /// Whether a task of this queue and type could be claimed.
+    pub(super) fn is_open(&self, lane: u32) -> bool {
+        let queue = self.queue_of_lane(lane);
+        !self.queue(queue).paused && self.flow.best(queue, Some(&[lane - READY_LANES])).is_some()
     }
 
     /// What the tables do not know yet.
@@ -206,6 +230,26 @@ impl Names {
         self.saved_lanes = self.lanes.len();
         Changed { queues, lanes }
     }
+}
+
+impl Queue {
+    /// Tasks that wait for whatever reason: what a depth counts.
+    pub(super) fn waiting(&self) -> u64 {
+        [StateName::Scheduled, StateName::Blocked, StateName::Pending, StateName::Retrying]
+            .into_iter()
+            .map(|state| self.by_state[state.index()])
+            .sum()
+    }
+}
+
+/// The share whose lane this is.
+pub(super) fn share_of(lane: u32) -> Option<u32> {
+    lane.checked_sub(KEYED_LANES)
+}
+
+/// Where the chosen task stands.
+pub(super) fn lane_of(next: &Next) -> u32 {
+    next.share.map_or(READY_LANES + next.lane, |share| KEYED_LANES + share)
 }
 
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -28,8 +28,8 @@ use crate::log::{self, Log, Reclaimer, SyncMode};
 use crate::store::{Durability, Error, Signals};
 use crate::waiting::Waiting;
 
-/// The version of everything in the directory. 2: neighbouring tasks share a row of the index. 3: unique keys, a number for why
-/// a task was cancelled, tasks that move between queues, operations.
+/// The version of everything in the directory. 2: neighbouring tasks share a row of the index. 3: unique keys, keys of flow, a
+/// number for why a task was cancelled, tasks that move between queues, operations.
 const FORMAT: u32 = 3;
 const FORMAT_WORD: &str = "windlass-data";
 
@@ -124,9 +124,14 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
         limits,
         gauges: Gauges::default(),
         behind: AtomicU64::new(0),
+        limited: AtomicBool::new(false),
     });
     let log = replay(&options, &shared, &database)?;
-    shared.machine.lock().renew_leases()?;
+    {
+        let mut machine = shared.machine.lock();
+        machine.renew_leases()?;
+        shared.limited.store(machine.is_limited(), Ordering::Relaxed);
+    }
     start(&options, shared, database, log, lock)
 }
 

@@ -157,6 +157,7 @@ fn schedule_message(schedule: &Schedule) -> ScheduleMessage {
         expires_at: None,
         retention_ms: template.retention_ms,
         unique: None,
+        key: template.key.clone(),
         body: template.body.clone(),
     };
     let body = codec::encode_body(&task.body);
@@ -191,6 +192,7 @@ fn schedule(id: &Name, message: ScheduleMessage) -> Result<Schedule, Undecodable
             kind: task.kind,
             priority: task.priority,
             retention_ms: task.retention_ms,
+            key: task.key,
             body: Body { payload: own(&task.body.payload), ..task.body },
         },
         overlap: Overlap::parse(&message.overlap).ok_or_else(|| codec::wrong("unknown overlap rule"))?,

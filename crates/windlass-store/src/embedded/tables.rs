@@ -18,10 +18,12 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use prost::Message;
 use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, TableDefinition, WriteTransaction};
+use windlass_core::flow::Delta;
 
 use self::block::{BLOCK_TASKS, entries};
 pub(super) use self::saved::{LaneMessage, MetaMessage, QueueMessage, Saved};
 use self::set::{SPAN, Set};
+use super::flow;
 use super::holders::{self, KeyTable};
 use super::operations::{self, Register};
 use super::schedules::{self, Book};
@@ -81,6 +83,7 @@ pub(super) fn open(path: &Path, cache_bytes: usize, verify_bytes: u64) -> Result
     schedules::write(&write, &Vec::new())?;
     holders::write(&write, &Default::default())?;
     operations::write(&write, &Vec::new())?;
+    flow::write(&write, &Delta::default())?;
     write.commit().map_err(failed("make the tables"))?;
     Ok(database)
 }
@@ -314,6 +317,7 @@ impl Snapshot {
         };
         Ok(Saved {
             schedules: Book::load(&self.read)?,
+            flow: flow::Book::load(&self.read)?,
             operations: Register::load(&self.read)?,
             state,
             queues: read_all(&queues)?.into_iter().map(decode).collect::<Result<_, _>>()?,

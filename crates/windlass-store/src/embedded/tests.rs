@@ -41,6 +41,7 @@ fn task(id: &str) -> NewTask {
         expires_at: None,
         retention_ms: 1000,
         unique: None,
+        key: None,
         body,
     }
 }

@@ -3,22 +3,27 @@
 use std::collections::HashMap;
 
 use windlass_core::unique::{self, Contest};
-use windlass_core::{Body, Change, Name, NewTask, Now, Record, Task, TaskId, UniqueKey};
+use windlass_core::{Body, Change, NewTask, Now, Record, Task, TaskId, UniqueKey};
 
 use super::tables::Tables;
-use crate::store::{Insert, Inserted};
+use crate::depth::{self, Depths, Room};
+use crate::store::Inserted;
 
 impl Tables {
-    pub(super) fn insert(&mut self, insert: Insert, now: Now) -> Vec<Inserted> {
-        if insert.atomic
-            && let Some(refused) = self.rehearse(&insert)
-        {
+    pub(super) fn insert(
+        &mut self,
+        tasks: Vec<NewTask>,
+        atomic: bool,
+        room: Room,
+        now: Now,
+    ) -> Vec<Inserted> {
+        if atomic && let Some(refused) = self.rehearse(&tasks, room) {
             return refused;
         }
-        insert.tasks.into_iter().map(|new| self.add(new, insert.max_depth, now)).collect()
+        tasks.into_iter().map(|new| self.add(new, room, now)).collect()
     }
 
-    fn add(&mut self, new: NewTask, max_depth: Option<u64>, now: Now) -> Inserted {
+    fn add(&mut self, new: NewTask, room: Room, now: Now) -> Inserted {
         if let Some(answer) = self.known(&new) {
             return answer;
         }
@@ -31,9 +36,10 @@ impl Tables {
             Some((holder, Contest::Reject)) => return Inserted::KeyHeld(holder.id),
             Some((holder, Contest::Evict(change))) => (Some(holder), Some(change)),
         };
-        let freed = holder.as_ref().is_some_and(|holder| holder.waits() && holder.queue == new.queue);
-        if max_depth.is_some_and(|max| self.depth(&new.queue) - u64::from(freed) >= max) {
-            return Inserted::QueueFull;
+        let mut freed = Depths::default();
+        holder.iter().for_each(|holder| freed.go(holder));
+        if let Some(refused) = self.no_room(&new, room, Some(&freed)) {
+            return refused;
         }
         let old = holder.zip(evict).map(|(holder, change)| self.change(holder.seq, &change, now));
         let record = Record::submitted(&new, self.next_number());
@@ -42,7 +48,7 @@ impl Tables {
         if let Some(hold) = &record.unique {
             self.keys.insert(hold.key.clone(), record.seq);
         }
-        self.enter(Task { record: record.clone(), body: new.body }, now);
+        self.enter(Task { record: record.clone(), body: new.body }, None, now);
         match old {
             Some(old) => Inserted::Replaced { new: Box::new(record), old: Box::new(old) },
             None => Inserted::New(record),
@@ -58,8 +64,10 @@ impl Tables {
         })
     }
 
-    fn depth(&self, queue: &Name) -> u64 {
-        self.queues.get(queue).map_or(0, |queue| queue.counts.waiting())
+    /// The answer to a task for which there is no room, if what was looked at before it were done.
+    fn no_room(&self, new: &NewTask, room: Room, depths: Option<&Depths>) -> Option<Inserted> {
+        let waiting = || self.queues.get(&new.queue).map_or(0, |queue| queue.counts.waiting());
+        depth::refusal(&self.ready.flow, room, new, depths, waiting)
     }
 
     /// Who took the key of a new task last, in this batch or before it, and what follows; `None` without a key.
@@ -72,17 +80,18 @@ impl Tables {
     }
 
     /// What an atomic batch would be refused with; `None` if all of it can be added.
-    fn rehearse(&self, insert: &Insert) -> Option<Vec<Inserted>> {
+    fn rehearse(&self, tasks: &[NewTask], room: Room) -> Option<Vec<Inserted>> {
         let mut batch = Batch::default();
         let answers: Vec<Inserted> =
-            insert.tasks.iter().map(|new| self.rehearse_one(new, insert.max_depth, &mut batch)).collect();
+            tasks.iter().map(|new| self.rehearse_one(new, room, &mut batch)).collect();
         let refused = |answer: &Inserted| {
-            matches!(answer, Inserted::Clash | Inserted::QueueFull | Inserted::KeyHeld(_))
+            use Inserted::{Clash, KeyHeld, LimitFull, QueueFull};
+            matches!(answer, Clash | QueueFull | LimitFull(_) | KeyHeld(_))
         };
         answers.iter().any(refused).then_some(answers)
     }
 
-    fn rehearse_one<'a>(&self, new: &'a NewTask, max_depth: Option<u64>, batch: &mut Batch<'a>) -> Inserted {
+    fn rehearse_one<'a>(&self, new: &'a NewTask, room: Room, batch: &mut Batch<'a>) -> Inserted {
         if let Some(answer) = self.known(new) {
             return answer;
         }
@@ -98,15 +107,14 @@ impl Tables {
             Some((holder, Contest::Reject)) => return Inserted::KeyHeld(holder.id),
             Some((holder, Contest::Evict(_))) => Some(holder).filter(Record::waits),
         };
-        let freed = evicted.as_ref().is_some_and(|holder| holder.queue == new.queue);
-        let depth = self.depth(&new.queue) as i64 + batch.depths.get(&new.queue).unwrap_or(&0);
-        if max_depth.is_some_and(|max| depth - i64::from(freed) >= max as i64) {
-            return Inserted::QueueFull;
+        if depth::matters(&self.ready.flow, room) {
+            evicted.iter().for_each(|holder| batch.depths.go(holder));
+            if let Some(refused) = self.no_room(new, room, Some(&batch.depths)) {
+                evicted.iter().for_each(|holder| batch.depths.stay(holder));
+                return refused;
+            }
+            batch.depths.come(new);
         }
-        if let Some(holder) = evicted {
-            *batch.depths.entry(holder.queue).or_default() -= 1;
-        }
-        *batch.depths.entry(new.queue.clone()).or_default() += 1;
         batch.ids.insert(&new.id, &new.body);
         if let Some(asked) = &new.unique {
             // Numbers begin with 1, so this one names no task.
@@ -143,6 +151,5 @@ impl Tables {
 struct Batch<'a> {
     ids: HashMap<&'a TaskId, &'a Body>,
     keys: HashMap<&'a UniqueKey, Record>,
-    /// By how much queues would be longer.
-    depths: HashMap<Name, i64>,
+    depths: Depths,
 }

@@ -39,6 +39,11 @@ impl Leases {
         }
     }
 
+    /// The tasks that run, in order of number.
+    pub(super) fn seqs(&self) -> impl Iterator<Item = u64> {
+        self.by_seq.keys().copied()
+    }
+
     fn is_lost(&self, seq: u64) -> bool {
         self.by_seq.get(&seq).is_none_or(|held| held.lost)
     }

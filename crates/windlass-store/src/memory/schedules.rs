@@ -3,7 +3,8 @@
 use windlass_core::Now;
 
 use super::tables::Tables;
-use crate::store::{Insert, ScheduleChange, ScheduleWritten, WriteSchedule};
+use crate::depth::Room;
+use crate::store::{ScheduleChange, ScheduleWritten, WriteSchedule};
 
 impl Tables {
     pub(super) fn write_schedule(&mut self, mut write: WriteSchedule, now: Now) -> ScheduleWritten {
@@ -14,7 +15,8 @@ impl Tables {
             ScheduleChange::Fire { tasks, .. } => std::mem::take(tasks),
             _ => Vec::new(),
         };
-        let inserted = self.insert(Insert { tasks, atomic: false, max_depth: None }, now);
+        // A slot is not lost to a busy hour, so they are added whatever the depth.
+        let inserted = self.insert(tasks, false, Room::Unbounded, now);
         if self.schedules.carry_out(&write) {
             self.signals.schedules.notify_one();
         }

@@ -2,10 +2,12 @@
 
 use tokio::sync::oneshot;
 use windlass_core::choice::{self, Draws};
+use windlass_core::flow::Next;
 use windlass_core::limits::ANSWER_BYTES_MAX;
 use windlass_core::{Name, Now, State, Task, Token, transition};
 
-use super::tables::{Place, Tables};
+use super::ready::Source;
+use super::tables::Tables;
 use crate::store::{Claim, Error};
 use crate::waiting::Ticket;
 
@@ -19,13 +21,20 @@ pub(super) struct Waiter {
 impl Tables {
     /// Leases what there is for a claim.
     pub(super) fn serve(&mut self, claim: &Claim, now: Now) -> Vec<Task> {
+        if claim.max == 0 {
+            return Vec::new();
+        }
+        self.ready.flow.advance(now.wall);
+        let source = |name: &Name| self.ready.source(name, claim.types.as_deref());
+        let sources: Vec<Option<Source>> = claim.queues.iter().map(|queue| source(&queue.name)).collect();
         let mut draws = Draws::new(claim.seed);
         let mut served = Vec::new();
         let mut bytes = 0;
         while served.len() < claim.max as usize && bytes < ANSWER_BYTES_MAX {
-            let best = |i: usize| self.best(&claim.queues[i].name, claim.types.as_deref());
+            let best = |i: usize| self.best(&claim.queues[i].name, sources[i].as_ref()?);
             let picked = choice::pick(claim.mode, &claim.queues, &mut draws, |i| best(i).is_some());
-            let Some((_, _, seq)) = picked.and_then(best) else { break };
+            let Some((i, next)) = picked.and_then(|i| Some((i, best(i)?))) else { break };
+            let seq = self.ready.seq(&next);
             let record = &self.tasks[&seq].record;
             if let Ok(Some(expired)) = transition::tick(record, now.wall) {
                 self.change(seq, &expired, now);
@@ -36,25 +45,35 @@ impl Tables {
             let claimed =
                 transition::claim(record, input, now.wall).expect("a ready task that has not expired");
             self.claims += 1;
+            if let Some(source) = &sources[i] {
+                self.ready.start(&next, source, now.wall);
+            }
             self.change(seq, &claimed, now);
             let task = self.tasks[&seq].clone();
             bytes += task.bytes();
             served.push(task);
         }
+        self.tell_gates();
         served
     }
 
     /// The next ready task of a queue among the wanted types.
-    fn best(&self, queue: &Name, types: Option<&[Name]>) -> Option<Place> {
+    fn best(&self, queue: &Name, source: &Source) -> Option<Next> {
         if self.queues.get(queue)?.counts.paused {
             return None;
         }
-        let lanes = self.ready.get(queue)?;
-        let head = |kind: &Name| lanes.get(kind).and_then(|lane| lane.first());
-        match types {
-            Some(types) => types.iter().filter_map(head).min().copied(),
-            None => lanes.keys().filter_map(head).min().copied(),
-        }
+        self.ready.best(source)
+    }
+
+    fn has_ready(&self, queue: &Name, kind: &Name) -> bool {
+        let source = self.ready.source(queue, Some(std::slice::from_ref(kind)));
+        source.and_then(|source| self.best(queue, &source)).is_some()
+    }
+
+    fn next_readied(&mut self) -> Option<(Name, Name)> {
+        let opened = self.ready.opened();
+        self.readied.extend(opened);
+        self.readied.pop_front()
     }
 
     pub(super) fn wait(&mut self, claim: Claim, reply: oneshot::Sender<Vec<Task>>) -> Result<Ticket, Error> {
@@ -70,9 +89,8 @@ impl Tables {
     /// Hands what became ready to those who wait for it, in the order in which they came.
     pub(super) fn serve_waiting(&mut self, now: Now) {
         // Giving back what nobody received makes tasks ready again, so this runs until it is quiet.
-        while let Some((queue, kind)) = self.readied.pop_front() {
-            let wanted = std::slice::from_ref(&kind);
-            while self.best(&queue, Some(wanted)).is_some() {
+        while let Some((queue, kind)) = self.next_readied() {
+            while self.has_ready(&queue, &kind) {
                 let Some((ticket, waiter)) = self.waiting.first(&queue, &kind) else { break };
                 let claim = waiter.claim.clone();
                 let tasks = self.serve(&claim, now);

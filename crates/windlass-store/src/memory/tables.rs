@@ -1,15 +1,15 @@
 //! The maps, and the one place where a task moves between them.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use windlass_core::limits::{PAGE_ROWS_MAX, PAGE_SCAN_MAX};
 use windlass_core::{
-    Change, Class, Name, Now, Priority, Record, State, StateName, Task, TaskId, Transition, UniqueKey,
+    Change, Class, Name, Now, Record, State, StateName, Task, TaskId, Transition, UniqueKey,
 };
 
 use super::leases::Leases;
+use super::ready::Ready;
 use super::serving::Waiter;
 use crate::operations::Operations;
 use crate::schedules::Schedules;
@@ -19,9 +19,6 @@ use crate::waiting::Waiting;
 /// How far back a place in line is told.
 const POSITION_MAX: usize = 10_000;
 
-/// Where a ready task stands in its lane: the smallest is next.
-pub(super) type Place = (Reverse<Priority>, u64, u64);
-
 /// Pairs of a wall-clock time and the `seq` of the task that comes up then.
 pub(super) type Timers = BTreeSet<(u64, u64)>;
 
@@ -30,8 +27,7 @@ pub(super) struct Tables {
     pub(super) closed: bool,
     pub(super) tasks: BTreeMap<u64, Task>,
     pub(super) ids: HashMap<TaskId, u64>,
-    /// Ready tasks by queue and type; a lane that ran empty is not kept.
-    pub(super) ready: BTreeMap<Name, BTreeMap<Name, BTreeSet<Place>>>,
+    pub(super) ready: Ready,
     pub(super) wakes: Timers,
     pub(super) prunes: Timers,
     pub(super) leases: Leases,
@@ -42,6 +38,8 @@ pub(super) struct Tables {
     pub(super) keys: HashMap<UniqueKey, u64>,
     pub(super) operations: Operations,
     pub(super) signals: Arc<Signals>,
+    /// What the loop that opens gates waits for.
+    pub(super) awaited_gate: u64,
     pub(super) waiting: Waiting<Waiter>,
     /// Lanes that got a ready task since waiting claims were served last.
     pub(super) readied: VecDeque<(Name, Name)>,
@@ -64,7 +62,7 @@ impl Tables {
             closed: false,
             tasks: BTreeMap::new(),
             ids: HashMap::new(),
-            ready: BTreeMap::new(),
+            ready: Ready::default(),
             wakes: Timers::new(),
             prunes: Timers::new(),
             leases: Leases::default(),
@@ -74,6 +72,7 @@ impl Tables {
             keys: HashMap::new(),
             operations: Operations::default(),
             signals,
+            awaited_gate: u64::MAX,
             waiting: Waiting::default(),
             readied: VecDeque::new(),
             number: 0,
@@ -116,6 +115,8 @@ impl Tables {
             return record.clone();
         }
         let mut task = self.exit(seq);
+        let before = task.record.state_name();
+        let queue = task.record.queue.clone();
         let order = if change.takes_place() { self.next_number() } else { task.record.order };
         task.record.evolve(change, order);
         self.ledger.count(change);
@@ -123,14 +124,18 @@ impl Tables {
         self.settle_key(&record, change);
         if matches!(change, Change::Removed { .. }) {
             self.ids.remove(&record.id);
+            self.ready.forget(&record, before);
+        } else if record.queue != queue {
+            self.ready.forget(&Record { queue, ..record.clone() }, before);
+            self.enter(task, None, now);
         } else {
-            self.enter(task, now);
+            self.enter(task, Some(before), now);
         }
         record
     }
 
-    /// Puts a task into every map it belongs in.
-    pub(super) fn enter(&mut self, task: Task, now: Now) {
+    /// Puts a task into every map it belongs in; `before` is the state from which it comes, if it was there.
+    pub(super) fn enter(&mut self, task: Task, before: Option<StateName>, now: Now) {
         let record = &task.record;
         let seq = record.seq;
         let queue = self.queue(&record.queue);
@@ -139,8 +144,6 @@ impl Tables {
             State::Pending => {
                 queue.counts.pending_by_class[class_index(record)] += 1;
                 queue.pending.insert((record.created_at, seq));
-                let lanes = self.ready.entry(record.queue.clone()).or_default();
-                lanes.entry(record.kind.clone()).or_default().insert(place(record));
                 self.readied.push_back((record.queue.clone(), record.kind.clone()));
             }
             State::Running(lease) => {
@@ -149,6 +152,7 @@ impl Tables {
             }
             _ => {}
         }
+        self.ready.enter(record, before);
         if let Some(at) = record.wake_at() {
             start(&mut self.wakes, (at, seq), &self.signals.due);
         }
@@ -168,7 +172,7 @@ impl Tables {
             State::Pending => {
                 queue.counts.pending_by_class[class_index(record)] -= 1;
                 queue.pending.remove(&(record.created_at, seq));
-                self.leave_lane(record);
+                self.ready.leave(record);
             }
             State::Running(_) => self.leases.end(seq),
             _ => {}
@@ -182,19 +186,10 @@ impl Tables {
         task
     }
 
-    fn leave_lane(&mut self, record: &Record) {
-        let lanes = self.ready.get_mut(&record.queue).expect("a pending task has a lane");
-        let lane = lanes.get_mut(&record.kind).expect("a pending task has a lane");
-        lane.remove(&place(record));
-        if lane.is_empty() {
-            lanes.remove(&record.kind);
+    pub(super) fn queue(&mut self, name: &Name) -> &mut Queue {
+        if !self.queues.contains_key(name) {
+            self.ready.add_queue(name);
         }
-        if lanes.is_empty() {
-            self.ready.remove(&record.queue);
-        }
-    }
-
-    fn queue(&mut self, name: &Name) -> &mut Queue {
         self.queues.entry(name.clone()).or_insert_with(|| Queue {
             counts: QueueCounts {
                 name: name.clone(),
@@ -212,8 +207,7 @@ impl Tables {
         if paused {
             return;
         }
-        let kinds = self.ready.get(name).into_iter().flat_map(BTreeMap::keys);
-        self.readied.extend(kinds.map(|kind| (name.clone(), kind.clone())));
+        self.readied.extend(self.ready.lanes_of(name));
     }
 
     pub(super) fn find(&self, id: &TaskId) -> Option<&Task> {
@@ -255,11 +249,7 @@ impl Tables {
     }
 
     pub(super) fn position(&self, id: &TaskId) -> Option<u64> {
-        let record = &self.find(id)?.record;
-        let lane = self.ready.get(&record.queue)?.get(&record.kind)?;
-        let own = place(record);
-        let ahead = lane.range(..own).take(POSITION_MAX + 1).count();
-        (lane.contains(&own) && ahead <= POSITION_MAX).then_some(ahead as u64)
+        self.ready.position(&self.find(id)?.record, POSITION_MAX)
     }
 
     pub(super) fn queues(&self, name: Option<&Name>) -> Vec<QueueCounts> {
@@ -278,10 +268,6 @@ impl Tables {
         // Whoever waits learns it by the end of its channel.
         self.waiting.clear();
     }
-}
-
-fn place(record: &Record) -> Place {
-    (Reverse(record.priority), record.order, record.seq)
 }
 
 fn class_index(record: &Record) -> usize {

@@ -4,6 +4,7 @@
 
 mod both;
 mod commands;
+mod flow;
 mod inserts;
 mod lists;
 mod operations;
@@ -76,7 +77,7 @@ async fn memory_agrees_with_itself() {
     for seed in seeds(6) {
         let clock = ManualClock::shared();
         let a = MemoryStore::new(clock.clone());
-        run(Trial { seed, steps: 600, far: u64::MAX }, clock.clone(), a, async || {
+        run(Trial { seed, steps: 800, far: u64::MAX }, clock.clone(), a, async || {
             MemoryStore::new(clock.clone()) as Arc<dyn Store>
         })
         .await;
@@ -86,7 +87,7 @@ async fn memory_agrees_with_itself() {
 #[tokio::test]
 async fn embedded_agrees_with_memory() {
     for seed in seeds(6) {
-        check_embedded(Trial { seed, steps: 600, far: u64::MAX }, |_| {}).await;
+        check_embedded(Trial { seed, steps: 800, far: u64::MAX }, |_| {}).await;
     }
 }
 
@@ -94,7 +95,7 @@ async fn embedded_agrees_with_memory() {
 #[tokio::test]
 async fn embedded_of_tiny_sizes_agrees_with_memory() {
     for seed in seeds(6) {
-        check_embedded(Trial { seed, steps: 600, far: 0 }, crate::embedded::tiny_sizes).await;
+        check_embedded(Trial { seed, steps: 800, far: 0 }, crate::embedded::tiny_sizes).await;
     }
 }
 

@@ -14,7 +14,6 @@ pub(crate) fn write(seq: u64) -> String {
 }
 
 pub(crate) fn read(text: &str) -> Result<u64, Invalid> {
-    let refused = || Invalid::malformed("cursor", "is not a cursor of this list");
     let bytes: [u8; 16] =
         URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| bytes.try_into().ok()).ok_or_else(refused)?;
     let (number, seal_given) = bytes.split_at(8);
@@ -24,18 +23,30 @@ pub(crate) fn read(text: &str) -> Result<u64, Invalid> {
 
 /// For lists in order of name.
 pub(super) fn write_name(name: &Name) -> String {
-    let name = name.as_str().as_bytes();
-    URL_SAFE_NO_PAD.encode([&seal_of(name)[..], name].concat())
+    write_text(name.as_str())
 }
 
 pub(crate) fn read_name(text: &str) -> Result<Name, Invalid> {
-    let refused = || Invalid::malformed("cursor", "is not a cursor of this list");
+    Name::new(&read_text(text)?).map_err(|_| refused())
+}
+
+/// For lists in another order.
+pub(super) fn write_text(text: &str) -> String {
+    let text = text.as_bytes();
+    URL_SAFE_NO_PAD.encode([&seal_of(text)[..], text].concat())
+}
+
+pub(super) fn read_text(text: &str) -> Result<String, Invalid> {
     let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| refused())?;
-    let (seal_given, name) = bytes.split_at_checked(8).ok_or_else(refused)?;
-    if seal_given != seal_of(name) {
+    let (seal_given, text) = bytes.split_at_checked(8).ok_or_else(refused)?;
+    if seal_given != seal_of(text) {
         return Err(refused());
     }
-    std::str::from_utf8(name).ok().and_then(|name| Name::new(name).ok()).ok_or_else(refused)
+    String::from_utf8(text.to_vec()).map_err(|_| refused())
+}
+
+fn refused() -> Invalid {
+    Invalid::malformed("cursor", "is not a cursor of this list")
 }
 
 fn seal(seq: u64) -> [u8; 8] {

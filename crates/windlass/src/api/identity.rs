@@ -71,6 +71,7 @@ pub(crate) fn submit(
         id,
         queue: submission.queue,
         kind: submission.kind,
+        key: submission.key,
         payload: submission.payload,
         priority: submission.priority,
         start: match submission.start {
@@ -100,6 +101,11 @@ fn fingerprint(submission: &Submission) -> [u8; 16] {
     };
     part(submission.queue.as_str().as_bytes());
     part(submission.kind.as_str().as_bytes());
+    // Absent is nothing at all, so that submits from before there were keys keep their fingerprint.
+    if let Some(key) = &submission.key {
+        part(b"key");
+        part(key.as_str().as_bytes());
+    }
     part(match submission.payload {
         Payload::Json(_) => b"json",
         Payload::Binary(_) => b"binary",
@@ -187,6 +193,8 @@ mod tests {
             r#"{"type":"a","unique_key":"l"}"#,
             r#"{"type":"a","unique_key":"k","unique_for_seconds":1}"#,
             r#"{"type":"a","unique_key":"k","on_conflict":"reject"}"#,
+            r#"{"type":"a","key":"k"}"#,
+            r#"{"type":"a","key":"k2"}"#,
         ];
         let prints: HashSet<_> = others.iter().map(|text| print(text)).chain([plain]).collect();
         assert_eq!(prints.len(), others.len() + 1);

@@ -6,9 +6,10 @@ use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Visitor};
+use windlass_core::flow::Scope;
 use windlass_core::limits::{PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use windlass_core::{Filter, Name, StateName, TaskId};
-use windlass_proto::rest::{Fault, Invalid, Time};
+use windlass_proto::rest::{Fault, Invalid, Time, read_scope};
 use windlass_store::List;
 
 use super::cursor;
@@ -25,6 +26,22 @@ pub(super) struct PathName(pub(super) Name);
 /// The schedule in the path.
 #[derive(Debug)]
 pub(super) struct PathSchedule(pub(super) Name);
+
+/// What a limit in the path is attached to.
+#[derive(Debug)]
+pub(super) struct PathLimit(pub(super) Scope, pub(super) Name);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathLimit {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let Path((scope, name)) = Path::<(String, String)>::from_request_parts(parts, state)
+            .await
+            .map_err(|rejection| Invalid::malformed("name", rejection.body_text()))?;
+        let name = Name::new(&name).map_err(|error| Invalid::malformed("name", error.to_string()))?;
+        Ok(Self(read_scope(&scope)?, name))
+    }
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for PathSchedule {
     type Rejection = Refused;

@@ -68,7 +68,7 @@ impl From<Error> for Refused {
             Error::WrongState(_) => (StatusCode::CONFLICT, "The state of the task does not allow this"),
             Error::LeaseLost => (StatusCode::CONFLICT, "The lease is no longer valid"),
             Error::Aborted => (StatusCode::CONFLICT, "The batch was not carried out"),
-            Error::QueueFull => (StatusCode::SERVICE_UNAVAILABLE, "The queue is full"),
+            Error::QueueFull | Error::LimitFull(_) => (StatusCode::SERVICE_UNAVAILABLE, "The queue is full"),
             Error::Busy => (StatusCode::SERVICE_UNAVAILABLE, "Too much is under way"),
             Error::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "The broker is stopping"),
             Error::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, "The store is not available"),
@@ -77,6 +77,7 @@ impl From<Error> for Refused {
             Error::TooManySchedules => (StatusCode::UNPROCESSABLE_ENTITY, "Too many schedules"),
             Error::OperationEnded => (StatusCode::CONFLICT, "The operation has ended"),
             Error::TooManyOperations => (StatusCode::TOO_MANY_REQUESTS, "Too many operations are under way"),
+            Error::TooManyLimits => (StatusCode::UNPROCESSABLE_ENTITY, "Too many limits"),
             Error::TooManyLanes => (StatusCode::UNPROCESSABLE_ENTITY, "Too many queues and types"),
             Error::Invalid { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "The request cannot be carried out"),
         };

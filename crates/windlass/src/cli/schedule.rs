@@ -98,6 +98,9 @@ pub(crate) struct AddArgs {
     /// Where its tasks wait
     #[arg(long, short = 'q', value_name = "NAME", value_parser = args::name)]
     queue: Option<Name>,
+    /// Whose share and limit they count towards, like a tenant
+    #[arg(long, value_name = "NAME", value_parser = args::name)]
+    key: Option<Name>,
     /// 0-255, or critical, high, normal, low
     #[arg(long, short = 'p', value_parser = submit::priority)]
     priority: Option<Priority>,
@@ -175,6 +178,7 @@ async fn add(args: AddArgs, output: &Output) -> Result<(), Failure> {
         task.payload = Some(submit::json(bytes)?);
     }
     task.queue = args.queue;
+    task.key = args.key;
     task.priority = args.priority.map(Into::into);
     task.max_retries = args.max_retries;
     task.timeout_seconds = args.timeout.map(seconds);

@@ -37,6 +37,9 @@ pub(crate) struct Args {
     /// Where it waits
     #[arg(long, short = 'q', value_name = "NAME", value_parser = args::name)]
     queue: Option<Name>,
+    /// Whose share and limit it counts towards, like a tenant
+    #[arg(long, value_name = "NAME", value_parser = args::name)]
+    key: Option<Name>,
     /// 0-255, or critical, high, normal, low
     #[arg(long, short = 'p', value_parser = priority)]
     priority: Option<Priority>,
@@ -114,6 +117,9 @@ fn submit(args: &Args) -> Result<Submit, Failure> {
     }
     if let Some(queue) = &args.queue {
         submit = submit.queue(queue.as_str());
+    }
+    if let Some(key) = &args.key {
+        submit = submit.key(key.as_str());
     }
     if let Some(priority) = args.priority {
         submit = submit.priority(priority);

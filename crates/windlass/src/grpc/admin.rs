@@ -8,18 +8,21 @@ use windlass_core::{Name, StateName};
 use windlass_proto::grpc::parsed;
 use windlass_proto::grpc::v1::admin_service_server::AdminService;
 use windlass_proto::grpc::v1::{
-    Affected, CancelOperationRequest, Cluster, DeadLettersRequest, GetClusterRequest, GetOperationRequest,
-    GetQueueRequest, GetStatsRequest, GetWorkerRequest, ListOperationsRequest, ListOperationsResponse,
-    ListQueuesRequest, ListQueuesResponse, ListTasksRequest, ListTasksResponse, ListWorkersRequest,
-    ListWorkersResponse, Operation, OperationPreview, PauseQueueRequest, PauseWorkerRequest,
-    PurgeQueueRequest, QueueInfo, ResumeQueueRequest, ResumeWorkerRequest, StartOperationRequest, Stats,
-    WorkerInfo,
+    Affected, CancelOperationRequest, Cluster, DeadLettersRequest, GetClusterRequest, GetLimitRequest,
+    GetOperationRequest, GetQueueRequest, GetStatsRequest, GetWorkerRequest, Limit, ListLimitsRequest,
+    ListLimitsResponse, ListOperationsRequest, ListOperationsResponse, ListQueuesRequest, ListQueuesResponse,
+    ListTasksRequest, ListTasksResponse, ListWorkersRequest, ListWorkersResponse, Operation,
+    OperationPreview, PauseQueueRequest, PauseWorkerRequest, PurgeQueueRequest, QueueInfo,
+    RemoveLimitRequest, RemoveLimitResponse, ResumeQueueRequest, ResumeWorkerRequest, SetLimitRequest,
+    StartOperationRequest, Stats, WorkerInfo,
 };
+use windlass_proto::rest::{LimitBody, read_scope};
+use windlass_store::ListLimits;
 
 use super::refusal::{answer, status};
 use super::{State, lists, operations};
 use crate::api::problem::Refused;
-use crate::api::{dlq, health, now_ms, queues, stats, workers};
+use crate::api::{dlq, health, limits, now_ms, queues, stats, workers};
 
 #[derive(Debug)]
 pub(super) struct Admin(pub(super) Arc<State>);
@@ -120,6 +123,41 @@ impl AdminService for Admin {
     async fn cancel_operation(&self, request: Request<CancelOperationRequest>) -> Answer<Operation> {
         let id: Name = parsed("id", &request.into_inner().id)?;
         answer(self.0.api.broker.cancel_operation(&id).await.map(operations::shown).map_err(Refused::from))
+    }
+
+    async fn set_limit(&self, request: Request<SetLimitRequest>) -> Answer<Limit> {
+        let (scope, name, limit) = request.into_inner().check()?;
+        let set = self.0.api.broker.set_limit(scope, name, limit).await;
+        answer(set.map(|(status, _)| LimitBody::new(status, now_ms()).into()).map_err(Refused::from))
+    }
+
+    async fn get_limit(&self, request: Request<GetLimitRequest>) -> Answer<Limit> {
+        let request = request.into_inner();
+        let (scope, name) = (read_scope(&request.scope)?, parsed("name", &request.name)?);
+        let found = self.0.api.broker.limit(scope, &name).await;
+        answer(found.map(|status| LimitBody::new(status, now_ms()).into()).map_err(Refused::from))
+    }
+
+    async fn list_limits(&self, request: Request<ListLimitsRequest>) -> Answer<ListLimitsResponse> {
+        let request = request.into_inner();
+        let after = request.cursor.as_deref().filter(|text| !text.is_empty());
+        let list = ListLimits {
+            scope: request.scope.as_deref().map(read_scope).transpose()?,
+            after: after.map(limits::read_cursor).transpose()?,
+            limit: lists::limit(request.limit)?,
+        };
+        let page = limits::page(&self.0.api, list).await.map(|page| ListLimitsResponse {
+            limits: page.items.into_iter().map(Into::into).collect(),
+            next_cursor: page.next_cursor,
+        });
+        answer(page.map_err(Refused::from))
+    }
+
+    async fn remove_limit(&self, request: Request<RemoveLimitRequest>) -> Answer<RemoveLimitResponse> {
+        let request = request.into_inner();
+        let (scope, name) = (read_scope(&request.scope)?, parsed("name", &request.name)?);
+        let removed = self.0.api.broker.remove_limit(scope, name).await;
+        answer(removed.map(|()| RemoveLimitResponse {}).map_err(Refused::from))
     }
 
     async fn get_stats(&self, _: Request<GetStatsRequest>) -> Answer<Stats> {

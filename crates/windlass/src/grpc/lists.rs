@@ -31,13 +31,18 @@ pub(super) fn read(request: ListTasksRequest) -> Result<List, Invalid> {
         created_before: moment("created_before", request.created_before)?,
         filter: None,
         before: request.cursor.as_deref().filter(|text| !text.is_empty()).map(cursor::read).transpose()?,
-        limit: match request.limit {
-            None => PAGE_ROWS_DEFAULT,
-            Some(0) => return Err(Invalid::out_of_range("limit", "must be at least 1")),
-            Some(limit) => (limit as usize).min(PAGE_ROWS_MAX),
-        },
+        limit: limit(request.limit)?,
     };
     Ok(list.narrowed(params::filter(request.filter.as_deref().unwrap_or_default())?))
+}
+
+/// Too many is as many as possible.
+pub(super) fn limit(rows: Option<u32>) -> Result<usize, Invalid> {
+    match rows {
+        None => Ok(PAGE_ROWS_DEFAULT),
+        Some(0) => Err(Invalid::out_of_range("limit", "must be at least 1")),
+        Some(rows) => Ok((rows as usize).min(PAGE_ROWS_MAX)),
+    }
 }
 
 fn states(request: &ListTasksRequest) -> Result<Vec<StateName>, Invalid> {

@@ -169,3 +169,24 @@ fn backlog_finds_every_task_again() {
     assert!(whole(&results["rss_peak_bytes"]) >= whole(&results["rss_before_bytes"]));
     assert!(number(&results["disk_bytes_per_task"]) > 200.0);
 }
+
+#[test]
+fn flow_serves_every_key_and_passes_what_is_blocked() {
+    let report = bench(&[
+        "flow",
+        "--keys",
+        "50",
+        "--tasks",
+        "500",
+        "--rounds",
+        "1",
+        "--blocked",
+        "500",
+        "--claims",
+        "20",
+    ]);
+    let results = &report["results"];
+    assert!(number(&results["plain_per_second"]) > 0.0 && number(&results["keyed_per_second"]) > 0.0);
+    check_latency(&results["claim_alone"]);
+    check_latency(&results["claim_beside_blocked"]);
+}

@@ -20,6 +20,19 @@ fn the_guide_to_schedules_runs_as_written() {
 }
 
 #[test]
+fn the_guide_to_limits_runs_as_written() {
+    let said = [
+        "2 \"key\":\"big\"",
+        "2 \"key\":\"small\"",
+        "email.send",
+        "100/60 s",
+        "\"max_depth\":10000",
+        "is at 1/1, held by busy-1",
+    ];
+    run("docs/flow.md", &said);
+}
+
+#[test]
 fn the_guide_to_unique_tasks_runs_as_written() {
     let said =
         ["still one task", "refused with exit code 4", "unique_conflict", "scheduled", "\"unique_until\""];

@@ -61,6 +61,9 @@ pub struct TemplateBody {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub queue: Name,
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub key: Option<Name>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,11 +109,12 @@ impl ScheduleBody {
 
 impl From<Template> for TemplateBody {
     fn from(template: Template) -> Self {
-        let Template { queue, kind, priority, retention_ms, body } = template;
+        let Template { queue, kind, priority, retention_ms, key, body } = template;
         let (payload, payload_base64) = split(Some(body.payload));
         Self {
             kind,
             queue,
+            key,
             payload,
             payload_base64,
             priority: priority.0,

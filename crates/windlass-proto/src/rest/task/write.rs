@@ -20,6 +20,9 @@ impl TaskBody {
         text(out, b"{\"id\":", self.id.as_str());
         text(out, b",\"type\":", self.kind.as_str());
         text(out, b",\"queue\":", self.queue.as_str());
+        if let Some(key) = &self.key {
+            text(out, b",\"key\":", key.as_str());
+        }
         text(out, b",\"state\":", self.state.as_str());
         number(out, b",\"priority\":", u64::from(self.priority));
         if let Some(payload) = &self.payload {
@@ -130,6 +133,7 @@ mod tests {
             id: TaskId::new("an-id:1.2_3").unwrap(),
             kind: Name::new("kind").unwrap(),
             queue: Name::new("queue").unwrap(),
+            key: some(bits, 8, Name::new("key").unwrap()),
             state: windlass_core::StateName::ALL[bits as usize % 8],
             priority: bits as u8,
             payload: some(bits, 0, Json(Bytes::from_static(b"{\"a\":[1, 2]}"))),

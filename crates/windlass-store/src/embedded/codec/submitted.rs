@@ -138,6 +138,8 @@ pub(in crate::embedded) struct NewTaskMessage {
     retention_ms: u64,
     #[prost(bytes = "bytes", tag = "9")]
     body: Bytes,
+    #[prost(string, optional, tag = "10")]
+    key: Option<String>,
     #[prost(message, optional, tag = "12")]
     unique: Option<UniqueMessage>,
 }
@@ -182,6 +184,7 @@ impl NewTaskMessage {
             expires_at: task.expires_at,
             retention_ms: task.retention_ms,
             body,
+            key: task.key.as_ref().map(|key| key.as_str().to_owned()),
             unique: task.unique.as_deref().map(Into::into),
         }
     }
@@ -197,6 +200,7 @@ impl NewTaskMessage {
             scheduled_at: self.scheduled_at,
             expires_at: self.expires_at,
             retention_ms: self.retention_ms,
+            key: self.key.as_deref().map(name).transpose()?,
             unique: self.unique.map(unique).transpose()?,
             body,
         };
@@ -244,6 +248,9 @@ impl<'a> Writer<'a> {
             let start = buffer.len();
             body.encode_raw(buffer);
             bodies.push(start..buffer.len());
+            if let Some(key) = &task.key {
+                encode_text(KEY_TAG, key.as_str(), buffer);
+            }
             if let Some(unique) = &task.unique {
                 encoding::message::encode(UNIQUE_TAG, &UniqueMessage::from(&**unique), buffer);
             }
@@ -253,6 +260,7 @@ impl<'a> Writer<'a> {
 }
 
 const BODY_TAG: u32 = 9;
+const KEY_TAG: u32 = 10;
 const UNIQUE_TAG: u32 = 12;
 
 fn texts(task: &NewTask) -> [(u32, &str); 3] {
@@ -277,19 +285,24 @@ fn task_len(task: &NewTask, body: usize) -> usize {
     let field = |len: usize| 1 + encoded_len_varint(len as u64) + len;
     let texts: usize = texts(task).into_iter().map(|(_, text)| field(text.len())).sum();
     let numbers: usize = numbers(task).map(|(_, number)| 1 + encoded_len_varint(number)).sum();
+    let key = task.key.as_ref().map_or(0, |key| field(key.as_str().len()));
     let unique = |unique: &Unique| encoding::message::encoded_len(UNIQUE_TAG, &UniqueMessage::from(unique));
-    texts + numbers + field(body) + task.unique.as_deref().map_or(0, unique)
+    texts + numbers + field(body) + key + task.unique.as_deref().map_or(0, unique)
 }
 
 fn encode_head(task: &NewTask, buffer: &mut Vec<u8>) {
     for (tag, text) in texts(task) {
-        encode_key(tag, WireType::LengthDelimited, buffer);
-        encode_varint(text.len() as u64, buffer);
-        buffer.extend_from_slice(text.as_bytes());
+        encode_text(tag, text, buffer);
     }
     for (tag, number) in numbers(task) {
         encoding::uint64::encode(tag, &number, buffer);
     }
+}
+
+fn encode_text(tag: u32, text: &str, buffer: &mut Vec<u8>) {
+    encode_key(tag, WireType::LengthDelimited, buffer);
+    encode_varint(text.len() as u64, buffer);
+    buffer.extend_from_slice(text.as_bytes());
 }
 
 #[cfg(test)]
@@ -309,6 +322,7 @@ mod tests {
             scheduled_at: some(4, if fields & 128 != 0 { 0 } else { 300 }),
             expires_at: some(8, 0),
             retention_ms: some(16, 127).unwrap_or(0),
+            key: some(128, 1).map(|_| Name::new("tenant").unwrap()),
             unique: some(256, fields & 15).map(|bits| {
                 Box::new(Unique {
                     key: UniqueKey::new("a key").unwrap(),

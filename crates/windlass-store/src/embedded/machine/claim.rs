@@ -1,18 +1,18 @@
 //! Choosing the next tasks for a worker.
 
 use windlass_core::choice::{self, Draws};
+use windlass_core::flow::Next;
 use windlass_core::limits::{ANSWER_BYTES_MAX, CLAIM_EXPIRED_MAX};
 use windlass_core::transition::{self, Claim as Input};
 use windlass_core::{Name, Refusal, Task, Token};
 
 use super::{Machine, decode_body, missing};
-use crate::embedded::index::{Beyond, Place};
+use crate::embedded::dirty::READY_LANES;
+use crate::embedded::index::Beyond;
+use crate::embedded::names::lane_of;
 use crate::store::{Claim, Error};
 
-/// The next task of a source: its place, and its lane.
-type Head = (Place, u32);
-
-/// One queue of a claim, by number, with the lanes it may be served from (`None`: all).
+/// One queue of a claim, by number, with the lanes it may be served from, as the flow numbers them (`None`: all).
 #[derive(Debug)]
 struct Source {
     queue: u32,
@@ -24,14 +24,20 @@ impl Machine {
     pub(in crate::embedded) fn has_work(&self, claim: &Claim) -> bool {
         let mut sources =
             claim.queues.iter().filter_map(|queue| self.source(&queue.name, claim.types.as_deref()));
-        sources.any(|source| self.best(&source).is_some())
+        let flow = &self.names.flow;
+        // The time of a claim may open what is closed.
+        (flow.has_alarms() && flow.is_due(self.clock.now().wall))
+            || sources.any(|source| self.best(&source).is_some())
     }
 
     pub(super) fn claim(&mut self, claim: &Claim, now: u64) -> Result<Vec<Task>, Error> {
+        self.names.flow.advance(now);
         let mut draws = Draws::new(claim.seed);
         let sources: Vec<Option<Source>> =
             claim.queues.iter().map(|queue| self.source(&queue.name, claim.types.as_deref())).collect();
-        let mut heads: Vec<Option<Head>> =
+        // A limit may reach over queues.
+        let limited = self.names.flow.limit_count() > 0;
+        let mut heads: Vec<Option<Next>> =
             sources.iter().map(|source| source.as_ref().and_then(|source| self.best(source))).collect();
         let mut tasks: Vec<Task> = Vec::new();
         let mut bytes = 0;
@@ -40,17 +46,17 @@ impl Machine {
             let Some(i) = choice::pick(claim.mode, &claim.queues, &mut draws, |i| heads[i].is_some()) else {
                 break;
             };
-            let Some((place, lane)) = heads[i] else { break };
-            match self.lease(lane, place, claim, &mut draws, now)? {
+            let (Some(next), Some(source)) = (heads[i], &sources[i]) else { break };
+            match self.lease(&next, source, claim, &mut draws, now)? {
                 Some(task) => {
                     bytes += task.bytes();
                     tasks.push(task);
                 }
                 None => expired += 1,
             }
-            let queue = self.names.queue_of_lane(lane);
+            let queue = source.queue;
             for (head, source) in heads.iter_mut().zip(&sources) {
-                if let Some(source) = source.as_ref().filter(|source| source.queue == queue) {
+                if let Some(source) = source.as_ref().filter(|source| limited || source.queue == queue) {
                     *head = self.best(source);
                 }
             }
@@ -61,16 +67,17 @@ impl Machine {
     /// Leases the task at the head of a lane; `None` if it expired and was cancelled instead.
     fn lease(
         &mut self,
-        lane: u32,
-        place: Place,
+        next: &Next,
+        source: &Source,
         claim: &Claim,
         draws: &mut Draws,
         now: u64,
     ) -> Result<Option<Task>, Error> {
+        let lane = lane_of(next);
         let dirty = |seq| self.dirty.contains(seq);
         let head = self.index.first(lane, &Beyond { snapshot: &self.snapshot, dirty: &dirty })?;
         let seq = head
-            .filter(|(found, _)| *found == place)
+            .filter(|(found, _)| *found == next.place)
             .map(|(_, seq)| seq)
             .ok_or_else(|| Error::Damaged(format!("the head of lane {lane} is not where it should be")))?;
         let number = self.next_claim;
@@ -97,25 +104,21 @@ impl Machine {
         };
         *draws = ahead;
         self.next_claim += 1;
+        self.names.flow.start(next, source.lanes.as_deref(), now);
         let record = self.change(seq, &change)?;
         Ok(Some(Task { record, body: decode_body(seq, self.body(seq)?)? }))
     }
 
     fn source(&self, queue: &Name, types: Option<&[Name]>) -> Option<Source> {
         let queue = self.names.queue_number(queue)?;
-        let lanes =
-            types.map(|types| types.iter().filter_map(|kind| self.names.lane_number(queue, kind)).collect());
-        Some(Source { queue, lanes })
+        let lane = |kind: &Name| self.names.lane_number(queue, kind).map(|lane| lane - READY_LANES);
+        Some(Source { queue, lanes: types.map(|types| types.iter().filter_map(lane).collect()) })
     }
 
-    fn best(&self, source: &Source) -> Option<Head> {
-        let queue = self.names.queue(source.queue);
-        if queue.paused {
+    fn best(&self, source: &Source) -> Option<Next> {
+        if self.names.queue(source.queue).paused {
             return None;
         }
-        match &source.lanes {
-            None => queue.heads.first_key_value().map(|(place, lane)| (*place, *lane)),
-            Some(lanes) => lanes.iter().filter_map(|lane| Some((self.names.head(*lane)?, *lane))).min(),
-        }
+        self.names.flow.best(source.queue, source.lanes.as_deref())
     }
 }

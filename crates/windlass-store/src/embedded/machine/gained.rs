@@ -3,6 +3,7 @@
 use windlass_core::Name;
 
 use super::Machine;
+use crate::embedded::dirty::READY_LANES;
 
 impl Machine {
     /// Lanes that got ready tasks since the last call and still have some, with how many they got.
@@ -10,10 +11,7 @@ impl Machine {
         let mut lanes = std::mem::take(&mut self.gained);
         lanes.sort_unstable();
         let groups = lanes.chunk_by(|a, b| a == b);
-        let open = groups.filter(|group| {
-            self.names.head(group[0]).is_some()
-                && !self.names.queue(self.names.queue_of_lane(group[0])).paused
-        });
+        let open = groups.filter(|group| self.names.is_open(group[0]));
         let named = |group: &[u32]| {
             self.names.of_lane(group[0]).map(|(queue, kind)| (queue.clone(), kind.clone(), group.len()))
         };
@@ -23,6 +21,8 @@ impl Machine {
     /// The same when nobody waits.
     pub(in crate::embedded) fn forget_gained(&mut self) -> Vec<(Name, Name, usize)> {
         self.gained.clear();
+        self.resumed.clear();
+        drop(self.names.flow.take_opened());
         Vec::new()
     }
 
@@ -31,7 +31,10 @@ impl Machine {
     pub(in crate::embedded) fn look_again(&mut self, queue: &Name, kind: Option<&Name>) {
         let Some(number) = self.names.queue_number(queue) else { return };
         match kind {
-            None => self.gained.extend(self.names.queue(number).heads.values().next()),
+            None => {
+                let next = self.names.flow.best(number, None);
+                self.gained.extend(next.map(|next| READY_LANES + next.lane));
+            }
             Some(kind) => self.gained.extend(self.names.lane_number(number, kind)),
         }
     }

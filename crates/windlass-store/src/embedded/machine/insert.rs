@@ -1,48 +1,48 @@
 //! Adding tasks.
 
-use windlass_core::{Body, Name, Record, StateName, Task, TaskId};
+use windlass_core::flow::load;
+use windlass_core::limits::SHARES_MAX;
+use windlass_core::{Body, Name, NewTask, Record, Task, TaskId};
 
 use super::{Machine, Output, decode_body, missing};
+use crate::depth::{self, Depths, Room};
 use crate::embedded::command::Submitted;
-use crate::embedded::dirty::{Keys, Slot};
+use crate::embedded::dirty::{Keys, READY_LANES, Slot};
+use crate::embedded::names::share_of;
 use crate::store::{Error, Inserted};
 
 impl Machine {
-    pub(super) fn insert(
-        &mut self,
-        tasks: &[Submitted],
-        atomic: bool,
-        max_depth: Option<u64>,
-    ) -> Result<Output, Error> {
+    pub(super) fn insert(&mut self, tasks: &[Submitted], atomic: bool, room: Room) -> Result<Output, Error> {
         if self.names.is_full() && !tasks.iter().all(|new| self.has_lane(new)) {
             return Ok(Output::TooManyLanes);
         }
-        if atomic && let Some(refused) = self.rehearse(tasks, max_depth)? {
+        let keyed = tasks.iter().filter(|new| new.task.key.is_some()).count();
+        if keyed > 0 && self.names.flow.share_count() + keyed > SHARES_MAX {
+            return Ok(Output::TooManyLanes);
+        }
+        if atomic && let Some(refused) = self.rehearse(tasks, room)? {
             return Ok(Output::Inserted(refused));
         }
         let mut latest = None;
         let mut added = Vec::with_capacity(tasks.len());
         for new in tasks {
-            added.push(self.add(new, max_depth, &mut latest)?);
+            added.push(self.add(new, room, &mut latest)?);
         }
         Ok(Output::Inserted(added))
     }
 
     /// `latest` is the lane of the task before, which is mostly the lane of this one.
-    fn add(
-        &mut self,
-        new: &Submitted,
-        max_depth: Option<u64>,
-        latest: &mut Option<u32>,
-    ) -> Result<Inserted, Error> {
+    fn add(&mut self, new: &Submitted, room: Room, latest: &mut Option<u32>) -> Result<Inserted, Error> {
         if let Some(task) = self.taken(&new.task.id, &new.task.body)? {
             let same = task.body.repeats(&new.task.body);
             return Ok(if same { Inserted::Same(Box::new(task)) } else { Inserted::Clash });
         }
         let old = match &new.task.unique {
-            None if self.is_full(&new.task.queue, max_depth, 0) => return Ok(Inserted::QueueFull),
-            None => None,
-            Some(_) => match self.make_way(&new.task, max_depth)? {
+            None => match self.no_room(&new.task, room, None) {
+                Some(refused) => return Ok(refused),
+                None => None,
+            },
+            Some(_) => match self.make_way(&new.task, room)? {
                 Ok(old) => old,
                 Err(answer) => return Ok(answer),
             },
@@ -60,12 +60,20 @@ impl Machine {
             record.queue = queue.clone();
             record.kind = kind.clone();
         }
+        let home = match &record.key {
+            Some(key) => self.keyed_lane(lane, key),
+            None => lane,
+        };
+        if let Some(share) = share_of(home).filter(|_| record.key.is_some()) {
+            record.key = Some(self.names.flow.of_share(share).1.clone());
+        }
         self.next_number += 1;
         self.ledger.submitted += 1;
         self.names.count(queue, record.priority, None, Some(record.state_name()));
         let slot = Slot {
             record: record.clone(),
             lane,
+            home,
             queue,
             body: Some(new.body.clone()),
             base: None,
@@ -73,7 +81,9 @@ impl Machine {
             gone: false,
         };
         self.dirty.insert(slot);
-        self.reindex(lane, record.seq, None, Some(Keys::of(&record)))?;
+        self.reindex(record.seq, None, Some(Keys::of(&record, home)))?;
+        let share = record.key.as_ref().and_then(|_| share_of(home));
+        self.names.flow.count(lane - READY_LANES, share, None, load(record.state_name()));
         self.take_key(&record);
         Ok(match old {
             Some(old) => Inserted::Replaced { new: Box::new(record), old },
@@ -103,18 +113,13 @@ impl Machine {
         queue.is_some_and(|queue| self.names.lane_number(queue, &new.task.kind).is_some())
     }
 
-    /// Whether a queue takes no more, with `freed` places that are about to be left.
-    pub(super) fn is_full(&self, queue: &Name, max_depth: Option<u64>, freed: u64) -> bool {
-        max_depth.is_some_and(|max| self.depth(queue) - freed >= max)
+    /// The answer to a task for which there is no room, if what was looked at before it were done.
+    pub(super) fn no_room(&self, new: &NewTask, room: Room, depths: Option<&Depths>) -> Option<Inserted> {
+        depth::refusal(&self.names.flow, room, new, depths, || self.depth(&new.queue))
     }
 
     /// How many tasks wait in a queue.
-    pub(super) fn depth(&self, queue: &Name) -> u64 {
-        let Some(queue) = self.names.queue_number(queue) else { return 0 };
-        let by_state = &self.names.queue(queue).by_state;
-        [StateName::Scheduled, StateName::Blocked, StateName::Pending, StateName::Retrying]
-            .into_iter()
-            .map(|state| by_state[state.index()])
-            .sum()
+    fn depth(&self, queue: &Name) -> u64 {
+        self.names.queue_number(queue).map_or(0, |queue| self.names.queue(queue).waiting())
     }
 }

@@ -121,7 +121,9 @@ impl Machine {
     pub(in crate::embedded) fn position(&self, record: &Record) -> Option<u64> {
         let queue = self.names.queue_number(&record.queue)?;
         let lane = self.names.lane_number(queue, &record.kind)?;
-        self.index.rank(lane, Keys::of(record).ready?)
+        let home = self.home(lane, record).ok()?;
+        let (lane, place) = Keys::of(record, home).ready?;
+        self.index.rank(lane, place)
     }
 
     pub(in crate::embedded) fn ledger(&self) -> Ledger {

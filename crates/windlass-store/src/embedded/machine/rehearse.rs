@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use windlass_core::unique::{self, Contest};
-use windlass_core::{Name, NewTask, Record, TaskId, UniqueKey};
+use windlass_core::{NewTask, Record, TaskId, UniqueKey};
 
 use super::Machine;
+use crate::depth::{self, Depths, Room};
 use crate::embedded::command::Submitted;
 use crate::store::{Error, Inserted};
 
@@ -14,24 +15,20 @@ use crate::store::{Error, Inserted};
 struct Batch<'a> {
     ids: HashMap<&'a TaskId, &'a NewTask>,
     keys: HashMap<&'a UniqueKey, Record>,
-    /// By how much queues would be longer.
-    depths: HashMap<Name, i64>,
+    depths: Depths,
 }
 
 impl Machine {
     /// What the batch would be refused with; `None` if all of it can be added.
-    pub(super) fn rehearse(
-        &self,
-        tasks: &[Submitted],
-        max_depth: Option<u64>,
-    ) -> Result<Option<Vec<Inserted>>, Error> {
+    pub(super) fn rehearse(&self, tasks: &[Submitted], room: Room) -> Result<Option<Vec<Inserted>>, Error> {
         let mut batch = Batch::default();
         let mut answers = Vec::with_capacity(tasks.len());
         for new in tasks {
-            answers.push(self.rehearse_one(&new.task, max_depth, &mut batch)?);
+            answers.push(self.rehearse_one(&new.task, room, &mut batch)?);
         }
         let refused = |answer: &Inserted| {
-            matches!(answer, Inserted::Clash | Inserted::QueueFull | Inserted::KeyHeld(_))
+            use Inserted::{Clash, KeyHeld, LimitFull, QueueFull};
+            matches!(answer, Clash | QueueFull | LimitFull(_) | KeyHeld(_))
         };
         Ok(answers.iter().any(refused).then_some(answers))
     }
@@ -39,7 +36,7 @@ impl Machine {
     fn rehearse_one<'a>(
         &self,
         new: &'a NewTask,
-        max_depth: Option<u64>,
+        room: Room,
         batch: &mut Batch<'a>,
     ) -> Result<Inserted, Error> {
         if let Some(task) = self.taken(&new.id, &new.body)? {
@@ -54,16 +51,13 @@ impl Machine {
             Ok(evicted) => evicted,
             Err(answer) => return Ok(answer),
         };
-        if let Some(max) = max_depth {
-            let freed = evicted.as_ref().is_some_and(|holder| holder.queue == new.queue);
-            let depth = self.depth(&new.queue) as i64 + batch.depths.get(&new.queue).unwrap_or(&0);
-            if depth - i64::from(freed) >= max as i64 {
-                return Ok(Inserted::QueueFull);
+        if depth::matters(&self.names.flow, room) {
+            evicted.iter().for_each(|holder| batch.depths.go(holder));
+            if let Some(refused) = self.no_room(new, room, Some(&batch.depths)) {
+                evicted.iter().for_each(|holder| batch.depths.stay(holder));
+                return Ok(refused);
             }
-            if let Some(holder) = evicted {
-                *batch.depths.entry(holder.queue).or_default() -= 1;
-            }
-            *batch.depths.entry(new.queue.clone()).or_default() += 1;
+            batch.depths.come(new);
         }
         batch.ids.insert(&new.id, new);
         if let Some(asked) = &new.unique {

@@ -1,7 +1,7 @@
 //! Keeping the orders, the heads of the lanes and the loops' deadlines in step with a task.
 
 use super::Machine;
-use crate::embedded::dirty::{Keys, PRUNE_LANE, READY_LANES, WAKE_LANE};
+use crate::embedded::dirty::{Keys, PRUNE_LANE, WAKE_LANE};
 use crate::embedded::index::{Beyond, Place};
 use crate::store::Error;
 
@@ -9,16 +9,19 @@ impl Machine {
     /// Moves the index entries of a task; `None` is outside.
     pub(super) fn reindex(
         &mut self,
-        lane: u32,
         seq: u64,
         before: Option<Keys>,
         after: Option<Keys>,
     ) -> Result<(), Error> {
         let old = |key: fn(&Keys) -> Option<Place>| before.as_ref().and_then(key);
         let new = |key: fn(&Keys) -> Option<Place>| after.as_ref().and_then(key);
+        let stood = before.as_ref().and_then(|keys| keys.ready);
+        let stands = after.as_ref().and_then(|keys| keys.ready);
+        if stood != stands {
+            self.move_ready(seq, stood, stands)?;
+        }
         type Entry = (u32, fn(&Keys) -> Option<Place>);
-        let entries: [Entry; 3] =
-            [(lane, |keys| keys.ready), (WAKE_LANE, |keys| keys.wake), (PRUNE_LANE, |keys| keys.prune)];
+        let entries: [Entry; 2] = [(WAKE_LANE, |keys| keys.wake), (PRUNE_LANE, |keys| keys.prune)];
         for (lane, key) in entries {
             let (old, new) = (old(key), new(key));
             if old == new {
@@ -30,26 +33,29 @@ impl Machine {
             if let Some(place) = new {
                 self.index.insert(lane, place, seq);
             }
-            if lane >= READY_LANES {
-                self.ready_changed(lane, old, new)?;
-            }
         }
         self.nearer(new(|keys| keys.wake), new(|keys| keys.prune));
         Ok(())
     }
 
-    fn ready_changed(&mut self, lane: u32, old: Option<Place>, new: Option<Place>) -> Result<(), Error> {
-        let head = self.names.head(lane);
-        if new.is_some() {
-            self.gained.push(lane);
+    fn move_ready(
+        &mut self,
+        seq: u64,
+        old: Option<(u32, Place)>,
+        new: Option<(u32, Place)>,
+    ) -> Result<(), Error> {
+        if let Some((lane, place)) = old {
+            self.index.remove(lane, place);
+            if self.names.head(lane) == Some(place) {
+                self.refresh_head(lane)?;
+            }
         }
-        if old.is_some() && head == old {
-            return self.refresh_head(lane);
-        }
-        if let Some(place) = new
-            && head.is_none_or(|head| place < head)
-        {
-            self.names.set_head(lane, Some(place));
+        if let Some((lane, place)) = new {
+            self.index.insert(lane, place, seq);
+            self.gained.push(self.names.whole_lane(lane));
+            if self.names.head(lane).is_none_or(|head| place < head) {
+                self.names.set_head(lane, Some(place));
+            }
         }
         Ok(())
     }

@@ -1,15 +1,18 @@
 //! Putting a task into another queue, or at another priority.
 
+use windlass_core::flow::load;
 use windlass_core::{Change, Name, Priority, Record, Transition};
 
 use super::Machine;
-use crate::embedded::dirty::Keys;
+use crate::embedded::dirty::{Keys, READY_LANES};
+use crate::embedded::names::share_of;
 use crate::store::Error;
 
 /// Where a task was before.
 #[derive(Debug)]
 pub(super) struct Located {
     pub(super) lane: u32,
+    pub(super) home: u32,
     pub(super) queue: u32,
     pub(super) priority: Priority,
     pub(super) keys: Keys,
@@ -38,8 +41,25 @@ impl Machine {
         }
         self.names.count(was.queue, was.priority, Some(state), None);
         self.names.count(queue, record.priority, None, Some(state));
-        self.reindex(was.lane, seq, Some(was.keys), None)?;
-        self.reindex(lane, seq, None, Some(Keys::of(record)))
+        self.reindex(seq, Some(was.keys), None)?;
+        let home = if lane == was.lane { was.home } else { self.move_house(record, lane, &was) };
+        if let Some(slot) = self.dirty.active_mut(seq) {
+            slot.home = home;
+        }
+        self.reindex(seq, None, Some(Keys::of(record, home)))
+    }
+
+    /// Counts a task in another lane than before, and says where it stands there.
+    fn move_house(&mut self, record: &Record, lane: u32, was: &Located) -> u32 {
+        let Some(load) = load(record.state_name()) else { return lane };
+        let share = |home: u32| record.key.as_ref().and_then(|_| share_of(home));
+        self.names.flow.count(was.lane - READY_LANES, share(was.home), Some(load), None);
+        let home = match &record.key {
+            Some(key) => self.keyed_lane(lane, key),
+            None => lane,
+        };
+        self.names.flow.count(lane - READY_LANES, share(home), None, Some(load));
+        home
     }
 
     /// The lane of a queue and type, made if it is new.

@@ -4,6 +4,7 @@ use windlass_core::Name;
 use windlass_core::schedule::Schedule;
 
 use super::{Machine, Output};
+use crate::depth::Room;
 use crate::embedded::command::Submitted;
 use crate::store::{DueSchedules, Error, ListSchedules, ScheduleWritten, WriteSchedule};
 
@@ -17,7 +18,7 @@ impl Machine {
         if let Some(refusal) = self.schedules.all.refusal(write) {
             return Ok(Output::Scheduled(refusal));
         }
-        let inserted = match self.insert(tasks, false, None)? {
+        let inserted = match self.insert(tasks, false, Room::Unbounded)? {
             Output::Inserted(inserted) => inserted,
             refused => return Ok(refused),
         };

@@ -4,6 +4,7 @@ use windlass_core::unique::{self, Contest};
 use windlass_core::{Change, NewTask, Record, TaskId, UniqueKey};
 
 use super::{Machine, missing};
+use crate::depth::{Depths, Room};
 use crate::store::{Error, Inserted};
 
 impl Machine {
@@ -32,12 +33,11 @@ impl Machine {
     pub(super) fn make_way(
         &mut self,
         new: &NewTask,
-        max_depth: Option<u64>,
+        room: Room,
     ) -> Result<Result<Option<Box<Record>>, Inserted>, Error> {
         let (holder, change) = match self.contest(new)? {
             None | Some((_, Contest::Free)) => {
-                let full = self.is_full(&new.queue, max_depth, 0);
-                return Ok(if full { Err(Inserted::QueueFull) } else { Ok(None) });
+                return Ok(self.no_room(new, room, None).map_or(Ok(None), Err));
             }
             Some((holder, Contest::Return)) => {
                 return Ok(Err(Inserted::Live(Box::new(self.task_of(holder)?))));
@@ -45,9 +45,10 @@ impl Machine {
             Some((holder, Contest::Reject)) => return Ok(Err(Inserted::KeyHeld(holder.id))),
             Some((holder, Contest::Evict(change))) => (holder, change),
         };
-        let freed = holder.waits() && holder.queue == new.queue;
-        if self.is_full(&new.queue, max_depth, u64::from(freed)) {
-            return Ok(Err(Inserted::QueueFull));
+        let mut freed = Depths::default();
+        freed.go(&holder);
+        if let Some(refused) = self.no_room(new, room, Some(&freed)) {
+            return Ok(Err(refused));
         }
         Ok(Ok(Some(Box::new(self.change(holder.seq, &change)?))))
     }

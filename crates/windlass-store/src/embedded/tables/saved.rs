@@ -2,6 +2,7 @@
 
 use prost::Message;
 
+use crate::embedded::flow;
 use crate::embedded::operations::Register;
 use crate::embedded::schedules::Book;
 use crate::store::Ledger;
@@ -9,6 +10,7 @@ use crate::store::Ledger;
 #[derive(Debug)]
 pub(in crate::embedded) struct Saved {
     pub(in crate::embedded) schedules: Book,
+    pub(in crate::embedded) flow: flow::Book,
     pub(in crate::embedded) operations: Register,
     pub(in crate::embedded) state: MetaMessage,
     pub(in crate::embedded) queues: Vec<QueueMessage>,

@@ -16,6 +16,7 @@ use super::both::{both, same, walk};
 
 pub(super) const QUEUES: [&str; 4] = ["q0", "q1", "q2", "q3"];
 pub(super) const TYPES: [&str; 3] = ["t0", "t1", "t2"];
+pub(super) const KEYS: [&str; 3] = ["k0", "k1", "k2"];
 pub(super) const WORKERS: [&str; 3] = ["w0", "w1", "w2"];
 /// How many records are remembered, fresh ones and those that went stale.
 const SEEN_MAX: usize = 120;
@@ -79,6 +80,7 @@ impl Pair {
             87..90 => self.pause().await,
             90..94 => self.pass_time(),
             94..98 => self.schedule().await,
+            98 => self.limit().await,
             _ => self.look().await,
         }
     }
@@ -302,6 +304,7 @@ impl Pair {
         both!(self, queues(None));
         self.compare_schedules().await;
         self.compare_operations().await;
+        both!(self, limits(windlass_store::ListLimits { limit: 100, ..Default::default() }));
         let ledger = both!(self, ledger());
         assert_eq!(ledger.submitted, tasks.len() as u64 + ledger.removed);
     }

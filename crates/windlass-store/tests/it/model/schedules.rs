@@ -60,6 +60,7 @@ impl Pair {
                 kind: task.kind,
                 priority: task.priority,
                 retention_ms: task.retention_ms,
+                key: task.key,
                 body: task.body,
             },
             overlap: Overlap::ALL[self.draw(4) as usize],

@@ -143,6 +143,7 @@ pub(in crate::bench) fn task(queue: &str, payload_bytes: usize) -> Submit {
         id: None,
         queue: Name::new(queue).expect("a valid name"),
         kind: Name::new("bench").expect("a valid name"),
+        key: None,
         payload: Payload::Json(Bytes::from(text)),
         priority: Priority::default(),
         start: Start::Now,

@@ -39,6 +39,7 @@ pub(super) fn task(task: &TaskBody) -> String {
         ("id", task.id.to_string()),
         ("type", task.kind.to_string()),
         ("queue", task.queue.to_string()),
+        ("key", task.key.as_ref().map(ToString::to_string).unwrap_or_default()),
         ("state", task.state.as_str().to_owned()),
         ("priority", task.priority.to_string()),
         ("unique key", task.unique_key.clone().unwrap_or_default()),

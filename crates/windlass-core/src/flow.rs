@@ -1,0 +1,297 @@
+//! Which ready task is next, under limits and with a fair share for everybody.
+//!
+//! **Lanes.** Ready tasks stand in lanes: one for every queue and type, and one for every queue, type and key that has live
+//! tasks (a *share*). A store keeps the tasks of a lane in order of priority and place in line; here is known only the *head*
+//! of each. Tasks without a key keep the order of submit within a priority, whatever their type.
+//!
+//! **Limits.** A [`Limit`] belongs to a queue, a type or a key. Its [`Gate`] counts what runs and the starts of the last
+//! window. While a gate is closed, its lanes are in no ordered set at all: a key with a million waiting tasks at its limit
+//! costs nobody a look. A closed gate opens when a running task ends, when its next token is due ([`Flow::advance`], with the time of
+//! a claim), or when its limit changes.
+//!
+//! **Fair share.** Inside a queue and priority the keys take turns by deficit round robin, kept as virtual time: a task costs its key
+//! one round divided by the key's weight, and the key that has paid the least is next. All tasks without a key are one
+//! more party, of weight 1. A key that comes with its first task stands at the end of the current round; one
+//! that runs empty is forgotten. A key that could not be served keeps no credit from that time.
+//! A claim for some types looks at the rounds of these types, so workers for one type do not push back others.
+//!
+//! Invariants: a share's rank stands in its lane exactly while it has a head and its key is open; a lane's first rank
+//! and its head stand in its queue exactly while its type is open. Everything that the next choice depends on can be taken out and put back
+//! (`state`), because a log that is replayed must make the same choices.
+
+mod control;
+mod gate;
+mod limit;
+mod names;
+mod pick;
+mod rounds;
+mod state;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::ids::Name;
+use crate::state::StateName;
+
+use control::{Control, Key, Kind, Target};
+pub use control::{Full, Opened, Status};
+pub use gate::{Closed, Gate};
+pub use limit::{Limit, Rate, Scope};
+pub use pick::Next;
+use rounds::Rounds;
+pub use state::{Delta, RoundState, ShareState};
+pub use window::Window;
+
+/// Where a task stands in its lane: priority counted downwards, then its number in line.
+pub type Place = (u64, u64);
+
+/// How a live task weighs on its limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    Waiting,
+    Running,
+}
+
+/// `None` for a finished task.
+pub fn load(state: StateName) -> Option<Load> {
+    match state {
+        StateName::Scheduled | StateName::Blocked | StateName::Pending | StateName::Retrying => {
+            Some(Load::Waiting)
+        }
+        StateName::Running => Some(Load::Running),
+        StateName::Completed | StateName::DeadLetter | StateName::Cancelled => None,
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Flow {
+    lines: Vec<Line>,
+    queue_numbers: HashMap<Name, u32>,
+    lanes: Vec<Lane>,
+    kinds: Vec<Kind>,
+    kind_numbers: HashMap<Name, u32>,
+    shares: Vec<Option<Share>>,
+    /// Numbers of shares that can be used again, the smallest first: a replay must give the same numbers.
+    free_shares: BTreeSet<u32>,
+    keys: Vec<Option<Key>>,
+    free_keys: Vec<u32>,
+    key_numbers: HashMap<Name, u32>,
+    limits: BTreeMap<(Scope, Name), Target>,
+    /// How many of them bound the depth: mostly none, and then nobody looks.
+    depth_limits: usize,
+    /// When the gates without a token have one again.
+    alarms: BTreeSet<(u64, Target)>,
+    /// What opened since [`Flow::take_opened`].
+    opened: Vec<Opened>,
+    /// The time of the last claim: one before it means that the wall clock was set back.
+    clock: u64,
+    changed: Changed,
+}
+
+/// One queue.
+#[derive(Debug)]
+struct Line {
+    name: Name,
+    control: Control,
+    /// Heads of the tasks without a key, of the types that are open.
+    heads: BTreeMap<Place, u32>,
+    /// The first rank of each lane that has one, of the types that are open.
+    tops: BTreeMap<Rank, u32>,
+    rounds: Rounds,
+}
+
+/// One queue and type.
+#[derive(Debug)]
+struct Lane {
+    queue: u32,
+    kind: u32,
+    /// Of the tasks without a key.
+    head: Option<Place>,
+    /// The shares that can be served.
+    ranks: BTreeMap<Rank, u32>,
+    /// What of them stands in the queue.
+    top: Option<Rank>,
+    rounds: Rounds,
+}
+
+/// One queue, type and key with live tasks.
+#[derive(Debug)]
+struct Share {
+    lane: u32,
+    key: u32,
+    waiting: u64,
+    running: u64,
+    head: Option<Place>,
+    turn: Option<Turn>,
+    /// Where it stands in its lane.
+    rank: Option<Rank>,
+}
+
+/// What a share has paid in the rounds of the priority of its head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Turn {
+    priority: u64,
+    pass: u64,
+}
+
+/// Priority, what was paid, the place in line of the head: the smallest is next.
+type Rank = (u64, u64, u64);
+
+/// Numbers of what is to be written down, see `state`.
+#[derive(Debug, Default)]
+struct Changed {
+    lines: BTreeSet<u32>,
+    lanes: BTreeSet<u32>,
+    kinds: Vec<u32>,
+    shares: BTreeSet<u32>,
+    gates: BTreeSet<(Scope, Name)>,
+}
+
+impl Flow {
+    /// Queues and lanes are numbered in the order in which they are added.
+    pub fn add_queue(&mut self, name: &Name) {
+        self.queue_numbers.insert(name.clone(), self.lines.len() as u32);
+        self.lines.push(Line {
+            name: name.clone(),
+            control: Control::default(),
+            heads: BTreeMap::new(),
+            tops: BTreeMap::new(),
+            rounds: Rounds::default(),
+        });
+    }
+
+    pub fn add_lane(&mut self, queue: u32, kind: &Name) {
+        let number = self.lanes.len() as u32;
+        let kind = self.add_kind(kind);
+        self.kinds[kind as usize].lanes.push(number);
+        self.lanes.push(Lane {
+            queue,
+            kind,
+            head: None,
+            ranks: BTreeMap::new(),
+            top: None,
+            rounds: Rounds::default(),
+        });
+    }
+
+    /// The lane of a key, made if this is its first live task there.
+    pub fn share(&mut self, lane: u32, key: &Name) -> u32 {
+        if let Some(number) = self.find_share(lane, key) {
+            return number;
+        }
+        let number = self.free_shares.pop_first().unwrap_or(self.shares.len() as u32);
+        self.put_share(number, lane, key);
+        number
+    }
+
+    fn put_share(&mut self, number: u32, lane: u32, key: &Name) {
+        let key = self.add_key(key);
+        self.key_mut(key).shares.push(number);
+        let share = Share { lane, key, waiting: 0, running: 0, head: None, turn: None, rank: None };
+        while self.shares.len() <= number as usize {
+            self.shares.push(None);
+        }
+        self.shares[number as usize] = Some(share);
+        self.changed.shares.insert(number);
+    }
+
+    pub fn find_share(&self, lane: u32, key: &Name) -> Option<u32> {
+        let key = self.key_numbers.get(key)?;
+        let shares = &self.key(*key).shares;
+        shares.iter().copied().find(|number| self.share_at(*number).lane == lane)
+    }
+
+    /// Shares that exist: each owns a small structure in memory.
+    pub fn share_count(&self) -> usize {
+        self.shares.len() - self.free_shares.len()
+    }
+
+    /// Queue and type, by the number of their lane, and the name of the key.
+    pub fn of_share(&self, number: u32) -> (u32, &Name) {
+        let share = self.share_at(number);
+        (share.lane, &self.key(share.key).name)
+    }
+
+    pub fn head(&self, lane: u32) -> Option<Place> {
+        self.lanes[lane as usize].head
+    }
+
+    pub fn share_head(&self, share: u32) -> Option<Place> {
+        self.share_at(share).head
+    }
+
+    /// The head of the tasks without a key changed.
+    pub fn set_head(&mut self, lane: u32, head: Option<Place>) {
+        let state = &mut self.lanes[lane as usize];
+        let open = !self.kinds[state.kind as usize].control.closed;
+        let heads = &mut self.lines[state.queue as usize].heads;
+        if let Some(old) = std::mem::replace(&mut state.head, head) {
+            heads.remove(&old);
+        }
+        if let Some(new) = head.filter(|_| open) {
+            heads.insert(new, lane);
+        }
+    }
+
+    pub fn set_share_head(&mut self, number: u32, head: Option<Place>) {
+        let share = self.share_at(number);
+        let (lane, turn) = (share.lane, share.turn);
+        let priority = head.map(|place| place.0);
+        if turn.map(|turn| turn.priority) != priority {
+            let left = turn.map(|turn| turn.priority);
+            self.take_turn(number, left, priority);
+        }
+        self.unrank(number);
+        self.share_mut(number).head = head;
+        self.rank(number);
+        self.show_top(lane);
+    }
+
+    /// Puts a share into the order of its lane if it can be served.
+    fn rank(&mut self, number: u32) {
+        let share = self.share_at(number);
+        let (Some(place), Some(turn)) = (share.head, share.turn) else { return };
+        if share.rank.is_some() || self.key(share.key).control.closed {
+            return;
+        }
+        let rank = (place.0, turn.pass, place.1);
+        let lane = share.lane;
+        self.share_mut(number).rank = Some(rank);
+        self.lanes[lane as usize].ranks.insert(rank, number);
+    }
+
+    fn unrank(&mut self, number: u32) {
+        let share = self.share_mut(number);
+        let lane = share.lane;
+        if let Some(rank) = share.rank.take() {
+            self.lanes[lane as usize].ranks.remove(&rank);
+        }
+    }
+
+    /// Shows the first rank of a lane to its queue.
+    fn show_top(&mut self, number: u32) {
+        let lane = &mut self.lanes[number as usize];
+        let open = !self.kinds[lane.kind as usize].control.closed;
+        let top = lane.ranks.first_key_value().map(|(rank, _)| *rank).filter(|_| open);
+        if top == lane.top {
+            return;
+        }
+        let tops = &mut self.lines[lane.queue as usize].tops;
+        if let Some(old) = std::mem::replace(&mut lane.top, top) {
+            tops.remove(&old);
+        }
+        if let Some(new) = top {
+            tops.insert(new, number);
+        }
+    }
+
+    fn share_at(&self, number: u32) -> &Share {
+        self.shares[number as usize].as_ref().expect("a share is named only while it has live tasks")
+    }
+
+    fn share_mut(&mut self, number: u32) -> &mut Share {
+        self.shares[number as usize].as_mut().expect("a share is named only while it has live tasks")
+    }
+}

@@ -1,0 +1,364 @@
+//! Counting what waits and runs, and opening and closing gates.
+
+use super::gate::{Closed, Gate};
+use super::limit::{Limit, Scope};
+use super::pick::Next;
+use super::{Flow, Load};
+use crate::ids::Name;
+
+/// What counts towards a queue, a type or a key, and its limit if it has one.
+#[derive(Debug, Default)]
+pub(super) struct Control {
+    pub(super) waiting: u64,
+    pub(super) running: u64,
+    pub(super) gate: Option<Box<Gate>>,
+    /// As the ordered sets have it.
+    pub(super) closed: bool,
+}
+
+/// A type, with its lane in every queue.
+#[derive(Debug)]
+pub(super) struct Kind {
+    pub(super) name: Name,
+    pub(super) control: Control,
+    pub(super) lanes: Vec<u32>,
+    /// It is in the list of what is to be written down.
+    pub(super) changed: bool,
+}
+
+/// A key with live tasks or a limit.
+#[derive(Debug)]
+pub(super) struct Key {
+    pub(super) name: Name,
+    pub(super) control: Control,
+    pub(super) shares: Vec<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Target {
+    Queue(u32),
+    Kind(u32),
+    Key(u32),
+}
+
+/// What can be served again: those who wait there want to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opened {
+    Queue(u32),
+    Lane(u32),
+}
+
+/// A limit as people see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    pub scope: Scope,
+    pub name: Name,
+    pub limit: Limit,
+    pub waiting: u64,
+    pub running: u64,
+    pub closed: Option<Closed>,
+}
+
+/// The limit of depth that refuses a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Full {
+    pub scope: Scope,
+    pub name: Name,
+    pub max: u64,
+}
+
+impl Control {
+    fn count(&mut self, from: Option<Load>, to: Option<Load>) {
+        *self.slot(from) -= u64::from(from.is_some());
+        *self.slot(to) += u64::from(to.is_some());
+    }
+
+    fn slot(&mut self, load: Option<Load>) -> &mut u64 {
+        match load {
+            Some(Load::Running) => &mut self.running,
+            _ => &mut self.waiting,
+        }
+    }
+}
+
+impl Flow {
+    /// A task of a lane moves from one load to another; `None` is outside. A share without tasks is forgotten, so this comes
+    /// after its head was taken away.
+    pub fn count(&mut self, lane: u32, share: Option<u32>, from: Option<Load>, to: Option<Load>) {
+        if from == to {
+            return;
+        }
+        let state = &self.lanes[lane as usize];
+        let (queue, kind) = (state.queue, state.kind);
+        let line = &mut self.lines[queue as usize].control;
+        line.count(from, to);
+        let limited = line.gate.is_some();
+        if limited {
+            self.settle(Target::Queue(queue));
+        }
+        let state = &mut self.kinds[kind as usize];
+        state.control.count(from, to);
+        if !std::mem::replace(&mut state.changed, true) {
+            self.changed.kinds.push(kind);
+        }
+        if state.control.gate.is_some() {
+            self.settle(Target::Kind(kind));
+        }
+        if let Some(number) = share {
+            self.count_share(number, from, to);
+        }
+    }
+
+    fn count_share(&mut self, number: u32, from: Option<Load>, to: Option<Load>) {
+        let share = self.share_mut(number);
+        for (load, up) in [(from, false), (to, true)] {
+            let slot = match load {
+                Some(Load::Waiting) => &mut share.waiting,
+                Some(Load::Running) => &mut share.running,
+                None => continue,
+            };
+            *slot = if up { *slot + 1 } else { *slot - 1 };
+        }
+        let (key, unused) = (share.key, share.waiting + share.running == 0);
+        self.changed.shares.insert(number);
+        let control = &mut self.key_mut(key).control;
+        control.count(from, to);
+        let limited = control.gate.is_some();
+        if unused {
+            debug_assert!(self.share_at(number).head.is_none(), "a share with a head has tasks");
+            self.shares[number as usize] = None;
+            self.free_shares.insert(number);
+            self.key_mut(key).shares.retain(|share| *share != number);
+            self.forget_key(key);
+        }
+        if limited {
+            self.settle(Target::Key(key));
+        }
+    }
+
+    pub(super) fn take_tokens(&mut self, next: &Next, now: u64) {
+        let lane = &self.lanes[next.lane as usize];
+        let key = next.share.map(|share| Target::Key(self.share_at(share).key));
+        for target in [Some(Target::Queue(lane.queue)), Some(Target::Kind(lane.kind)), key] {
+            let Some(target) = target else { continue };
+            let gate = self.control_mut(target).gate.as_mut();
+            if let Some(gate) = gate.filter(|gate| gate.limit.rate.is_some()) {
+                gate.start(now);
+                self.set_alarm(target);
+            }
+        }
+    }
+
+    /// Opens the gates that have a token again. Called with the time of a claim before it chooses.
+    pub fn advance(&mut self, now: u64) {
+        let back = now < self.clock;
+        self.clock = now;
+        if back {
+            // The clock was set back. No time has passed for the windows, and no alarm may wait for the old time to come again.
+            let waiting: Vec<Target> = self.alarms.iter().map(|(_, target)| *target).collect();
+            waiting.into_iter().for_each(|target| self.tick(target, now));
+        }
+        while let Some((_, target)) = self.alarms.first().copied().filter(|(at, _)| *at <= now) {
+            self.tick(target, now);
+        }
+    }
+
+    fn tick(&mut self, target: Target, now: u64) {
+        let Some(gate) = &mut self.control_mut(target).gate else { return };
+        let until = gate.drained_until;
+        gate.tick(now);
+        self.alarms.remove(&(until.unwrap_or_default(), target));
+        self.set_alarm(target);
+    }
+
+    /// Whether [`Flow::advance`] has something to do.
+    pub fn is_due(&self, now: u64) -> bool {
+        self.alarms.first().is_some_and(|(at, _)| *at <= now || now < self.clock)
+    }
+
+    /// What [`Flow::advance`] would look at.
+    pub fn due(&self, now: u64) -> Vec<Opened> {
+        let back = now < self.clock;
+        let due = self.alarms.iter().take_while(|(at, _)| back || *at <= now);
+        let mut found = Vec::new();
+        for (_, target) in due {
+            match target {
+                Target::Queue(queue) => found.push(Opened::Queue(*queue)),
+                Target::Kind(kind) => {
+                    found.extend(self.kinds[*kind as usize].lanes.iter().map(|lane| Opened::Lane(*lane)));
+                }
+                Target::Key(key) => {
+                    let lanes = self.key(*key).shares.iter().map(|share| self.share_at(*share).lane);
+                    found.extend(lanes.map(Opened::Lane));
+                }
+            }
+        }
+        found
+    }
+
+    pub fn has_alarms(&self) -> bool {
+        !self.alarms.is_empty()
+    }
+
+    /// When the next gate has a token again, after `now`.
+    pub fn next_alarm(&self, now: u64) -> Option<u64> {
+        self.alarms.range((now + 1, Target::Queue(0))..).next().map(|(at, _)| *at)
+    }
+
+    pub(super) fn set_alarm(&mut self, target: Target) {
+        if let Some(until) = self.control(target).gate.as_ref().and_then(|gate| gate.drained_until) {
+            self.alarms.insert((until, target));
+        }
+        let name = self.name_of(target);
+        self.changed.gates.insert(name);
+        self.settle(target);
+    }
+
+    /// Sets, changes or (with `None`) removes a limit. A queue must have been added. Returns whether there was one.
+    pub fn set_limit(&mut self, scope: Scope, name: &Name, limit: Option<Limit>, now: u64) -> bool {
+        let target = match scope {
+            Scope::Queue => Target::Queue(self.queue_numbers[name]),
+            Scope::Type => Target::Kind(self.add_kind(name)),
+            Scope::Key => Target::Key(self.add_key(name)),
+        };
+        let old = self.control_mut(target).gate.take();
+        let bounded = |limit: Option<&Limit>| usize::from(limit.is_some_and(|it| it.max_depth.is_some()));
+        self.depth_limits -= bounded(old.as_deref().map(|gate| &gate.limit));
+        self.depth_limits += bounded(limit.as_ref());
+        if let Some(until) = old.as_ref().and_then(|gate| gate.drained_until) {
+            self.alarms.remove(&(until, target));
+        }
+        let existed = old.is_some();
+        match limit {
+            Some(limit) => {
+                let mut gate = old.unwrap_or_default();
+                gate.limit = limit;
+                if limit.rate.is_none() {
+                    gate.window = Default::default();
+                }
+                gate.tick(now);
+                self.control_mut(target).gate = Some(gate);
+                self.limits.insert((scope, name.clone()), target);
+                self.set_alarm(target);
+            }
+            None => {
+                self.limits.remove(&(scope, name.clone()));
+                self.set_alarm(target);
+                if let Target::Key(key) = target {
+                    self.forget_key(key);
+                }
+            }
+        }
+        existed
+    }
+
+    /// Brings the ordered sets in step with a gate.
+    pub(super) fn settle(&mut self, target: Target) {
+        let control = self.control_mut(target);
+        let running = control.running;
+        let closed = control.gate.as_ref().is_some_and(|gate| gate.closed(running).is_some());
+        if std::mem::replace(&mut control.closed, closed) == closed {
+            return;
+        }
+        match target {
+            Target::Queue(queue) => self.opened.extend((!closed).then_some(Opened::Queue(queue))),
+            Target::Kind(kind) => {
+                for i in 0..self.kinds[kind as usize].lanes.len() {
+                    let lane = self.kinds[kind as usize].lanes[i];
+                    self.set_head(lane, self.head(lane));
+                    self.show_top(lane);
+                    self.opened.extend((!closed).then_some(Opened::Lane(lane)));
+                }
+            }
+            Target::Key(key) => {
+                for i in 0..self.key(key).shares.len() {
+                    let share = self.key(key).shares[i];
+                    if closed {
+                        self.unrank(share);
+                    } else {
+                        self.rank(share);
+                    }
+                    let lane = self.share_at(share).lane;
+                    self.show_top(lane);
+                    self.opened.extend((!closed).then_some(Opened::Lane(lane)));
+                }
+            }
+        }
+    }
+
+    /// What can be served again since the last call.
+    pub fn take_opened(&mut self) -> Vec<Opened> {
+        std::mem::take(&mut self.opened)
+    }
+
+    /// The limit of depth that a new task would break, where `more` than those counted wait already.
+    pub fn full(
+        &self,
+        queue: &Name,
+        kind: &Name,
+        key: Option<&Name>,
+        more: impl Fn(Scope, &Name) -> i64,
+    ) -> Option<Full> {
+        if self.depth_limits == 0 {
+            return None;
+        }
+        let names = [(Scope::Queue, Some(queue)), (Scope::Type, Some(kind)), (Scope::Key, key)];
+        names.into_iter().find_map(|(scope, name)| {
+            let name = name?;
+            let control = self.control(*self.limits.get(&(scope, name.clone()))?);
+            let max = control.gate.as_ref()?.limit.max_depth?;
+            (control.waiting as i64 + more(scope, name) >= max as i64).then(|| Full {
+                scope,
+                name: name.clone(),
+                max,
+            })
+        })
+    }
+
+    /// Whether any limit bounds the depth.
+    pub fn bounds_depth(&self) -> bool {
+        self.depth_limits > 0
+    }
+
+    pub fn limit_count(&self) -> usize {
+        self.limits.len()
+    }
+
+    pub fn status(&self, scope: Scope, name: &Name) -> Option<Status> {
+        let target = *self.limits.get(&(scope, name.clone()))?;
+        let control = self.control(target);
+        let gate = control.gate.as_ref()?;
+        Some(Status {
+            scope,
+            name: name.clone(),
+            limit: gate.limit,
+            waiting: control.waiting,
+            running: control.running,
+            closed: gate.closed(control.running),
+        })
+    }
+
+    /// Limits in order of scope and name, behind this one.
+    pub fn statuses(&self, after: Option<&(Scope, Name)>) -> impl Iterator<Item = Status> {
+        use std::ops::Bound;
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let behind = self.limits.range((from, Bound::Unbounded));
+        behind.filter_map(|((scope, name), _)| self.status(*scope, name))
+    }
+
+    pub(super) fn control(&self, target: Target) -> &Control {
+        match target {
+            Target::Queue(number) => &self.lines[number as usize].control,
+            Target::Kind(number) => &self.kinds[number as usize].control,
+            Target::Key(number) => &self.key(number).control,
+        }
+    }
+
+    pub(super) fn control_mut(&mut self, target: Target) -> &mut Control {
+        match target {
+            Target::Queue(number) => &mut self.lines[number as usize].control,
+            Target::Kind(number) => &mut self.kinds[number as usize].control,
+            Target::Key(number) => &mut self.key_mut(number).control,
+        }
+    }
+}

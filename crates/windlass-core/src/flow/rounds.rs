@@ -1,0 +1,154 @@
+//! The rounds of a queue or a lane, one for each priority at which keys have tasks.
+
+use std::collections::BTreeMap;
+
+use super::{Flow, Next, Share, Turn};
+
+/// What a task costs a key of weight 1. Large enough that dividing it by the largest weight loses less than a thousandth.
+pub(super) const ROUND: u64 = 1 << 20;
+
+pub(super) type Rounds = BTreeMap<u64, Round>;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Round {
+    /// Shares whose head has this priority; without any the round is forgotten.
+    pub(super) shares: u64,
+    /// How far the claims have come that look at all of this.
+    pub(super) level: u64,
+    /// Of a queue: how far any claim has come.
+    pub(super) front: u64,
+    /// What the tasks without a key have paid.
+    pub(super) plain: u64,
+}
+
+impl Flow {
+    /// A share leaves the rounds of one priority and enters those of another, at the end of the current one.
+    pub(super) fn take_turn(&mut self, number: u32, left: Option<u64>, entered: Option<u64>) {
+        let share = self.share_at(number);
+        let (lane, key) = (share.lane, share.key);
+        let queue = self.lanes[lane as usize].queue;
+        for rounds in [&mut self.lines[queue as usize].rounds, &mut self.lanes[lane as usize].rounds] {
+            if let Some(priority) = left
+                && let Some(round) = rounds.get_mut(&priority)
+            {
+                round.shares -= 1;
+                if round.shares == 0 {
+                    rounds.remove(&priority);
+                }
+            }
+            if let Some(priority) = entered {
+                rounds.entry(priority).or_default().shares += 1;
+            }
+        }
+        let cost = self.cost(key);
+        let turn = entered.map(|priority| Turn { priority, pass: self.level(lane, priority) + cost });
+        self.share_mut(number).turn = turn;
+        self.changed.lines.insert(queue);
+        self.changed.lanes.insert(lane);
+        self.changed.shares.insert(number);
+    }
+
+    /// A task was chosen: its party pays, and the rounds that the claim looked at have come as far.
+    pub(super) fn pay(&mut self, next: &Next, wanted: Option<&[u32]>) {
+        let queue = self.lanes[next.lane as usize].queue;
+        let priority = next.place.0;
+        if !self.lines[queue as usize].rounds.contains_key(&priority) {
+            // Only tasks without a key: there is nobody to take turns with.
+            return;
+        }
+        let paid = match next.share {
+            Some(share) => self.share_at(share).turn.map_or(0, |turn| turn.pass),
+            None => self.plain_pass(next.lane, priority),
+        };
+        let start = paid.max(self.reached(queue, wanted, priority));
+        self.reach(queue, wanted, priority, start);
+        match next.share {
+            Some(share) => self.charge(share, queue, wanted, start),
+            None => self.charge_plain(next.lane, wanted, priority, start + ROUND),
+        }
+    }
+
+    /// How far the claims of these lanes have come.
+    fn reached(&self, queue: u32, wanted: Option<&[u32]>, priority: u64) -> u64 {
+        match wanted {
+            None => self.lines[queue as usize].rounds.get(&priority).map_or(0, |round| round.front),
+            Some(lanes) => lanes.iter().map(|lane| self.level(*lane, priority)).max().unwrap_or(0),
+        }
+    }
+
+    fn reach(&mut self, queue: u32, wanted: Option<&[u32]>, priority: u64, start: u64) {
+        if let Some(round) = self.lines[queue as usize].rounds.get_mut(&priority) {
+            round.front = round.front.max(start);
+            if wanted.is_none() {
+                round.level = round.level.max(start);
+            }
+        }
+        self.changed.lines.insert(queue);
+        for lane in wanted.into_iter().flatten() {
+            if let Some(round) = self.lanes[*lane as usize].rounds.get_mut(&priority) {
+                round.level = round.level.max(start);
+                self.changed.lanes.insert(*lane);
+            }
+        }
+    }
+
+    /// The key pays in every lane that the claim could have served it from.
+    fn charge(&mut self, served: u32, queue: u32, wanted: Option<&[u32]>, start: u64) {
+        let Share { key, turn, .. } = *self.share_at(served);
+        let Some(turn) = turn else { return };
+        let pass = start + self.cost(key);
+        for i in 0..self.key(key).shares.len() {
+            let number = self.key(key).shares[i];
+            let share = self.share_at(number);
+            let lane = share.lane;
+            let concerned = number == served
+                || (self.lanes[lane as usize].queue == queue
+                    && wanted.is_none_or(|lanes| lanes.contains(&lane)));
+            let Some(own) = share.turn.filter(|own| concerned && own.priority == turn.priority) else {
+                continue;
+            };
+            self.share_mut(number).turn = Some(Turn { pass: own.pass.max(pass), ..own });
+            self.changed.shares.insert(number);
+            // The one that is served is about to get another head, and its rank with it.
+            if number != served {
+                self.unrank(number);
+                self.rank(number);
+                self.show_top(lane);
+            }
+        }
+    }
+
+    fn charge_plain(&mut self, lane: u32, wanted: Option<&[u32]>, priority: u64, pass: u64) {
+        let queue = self.lanes[lane as usize].queue;
+        let own = self.lanes[lane as usize].rounds.get_mut(&priority).filter(|_| wanted.is_some());
+        match own {
+            Some(round) => round.plain = round.plain.max(pass),
+            None => {
+                if let Some(round) = self.lines[queue as usize].rounds.get_mut(&priority) {
+                    round.plain = round.plain.max(pass);
+                }
+            }
+        }
+    }
+
+    /// What the tasks without a key have paid, as claims of this lane see it.
+    pub(super) fn plain_pass(&self, lane: u32, priority: u64) -> u64 {
+        let state = &self.lanes[lane as usize];
+        let plain = |round: Option<&Round>| round.map_or(0, |round| round.plain);
+        plain(state.rounds.get(&priority))
+            .max(plain(self.lines[state.queue as usize].rounds.get(&priority)))
+            .max(self.level(lane, priority))
+    }
+
+    fn level(&self, lane: u32, priority: u64) -> u64 {
+        let state = &self.lanes[lane as usize];
+        let level = |round: Option<&Round>| round.map_or(0, |round| round.level);
+        level(state.rounds.get(&priority)).max(level(self.lines[state.queue as usize].rounds.get(&priority)))
+    }
+
+    /// What a task costs its key.
+    fn cost(&self, key: u32) -> u64 {
+        let weight = self.key(key).control.gate.as_ref().map_or(1, |gate| gate.limit.weight);
+        ROUND / u64::from(weight.max(1))
+    }
+}

@@ -1,0 +1,169 @@
+//! What a store writes down so that a restart makes the same choices, and how it comes back.
+//!
+//! Coming back goes in this order: queues and lanes are added, then what is here is restored, then the heads are set.
+
+use super::control::Target;
+use super::gate::Gate;
+use super::limit::Scope;
+use super::rounds::{Round, Rounds};
+use super::{Flow, Turn};
+use crate::ids::Name;
+
+/// What changed since the last one was taken.
+#[derive(Debug, Default)]
+pub struct Delta {
+    /// `None` for a share that is gone.
+    pub shares: Vec<(u32, Option<ShareState>)>,
+    pub queues: Vec<(u32, Vec<RoundState>)>,
+    pub lanes: Vec<(u32, Vec<RoundState>)>,
+    /// Types, with what waits and what runs.
+    pub kinds: Vec<(Name, u64, u64)>,
+    /// `None` for a limit that is gone.
+    pub gates: Vec<(Scope, Name, Option<Gate>)>,
+    pub clock: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShareState {
+    pub lane: u32,
+    pub key: Name,
+    pub waiting: u64,
+    pub running: u64,
+    /// Priority and what was paid.
+    pub turn: Option<(u64, u64)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoundState {
+    pub priority: u64,
+    pub level: u64,
+    pub front: u64,
+    pub plain: u64,
+}
+
+impl Flow {
+    pub fn take_changed(&mut self) -> Delta {
+        let changed = std::mem::take(&mut self.changed);
+        let share = |number: u32| {
+            let share = self.shares.get(number as usize)?.as_ref()?;
+            Some(ShareState {
+                lane: share.lane,
+                key: self.key(share.key).name.clone(),
+                waiting: share.waiting,
+                running: share.running,
+                turn: share.turn.map(|turn| (turn.priority, turn.pass)),
+            })
+        };
+        let delta = Delta {
+            shares: changed.shares.iter().map(|number| (*number, share(*number))).collect(),
+            queues: changed.lines.iter().map(|n| (*n, rounds(&self.lines[*n as usize].rounds))).collect(),
+            lanes: changed.lanes.iter().map(|n| (*n, rounds(&self.lanes[*n as usize].rounds))).collect(),
+            kinds: changed
+                .kinds
+                .iter()
+                .map(|number| {
+                    let kind = &self.kinds[*number as usize];
+                    (kind.name.clone(), kind.control.waiting, kind.control.running)
+                })
+                .collect(),
+            gates: changed.gates.into_iter().map(|(scope, name)| self.gate_state(scope, name)).collect(),
+            clock: self.clock,
+        };
+        changed.kinds.iter().for_each(|number| self.kinds[*number as usize].changed = false);
+        delta
+    }
+
+    fn gate_state(&self, scope: Scope, name: Name) -> (Scope, Name, Option<Gate>) {
+        let target = self.limits.get(&(scope, name.clone()));
+        let gate = target.and_then(|target| self.control(*target).gate.as_deref().cloned());
+        (scope, name, gate)
+    }
+
+    pub fn restore_clock(&mut self, clock: u64) {
+        self.clock = clock;
+    }
+
+    /// What waits and runs in a queue.
+    pub fn restore_queue(&mut self, queue: u32, waiting: u64, running: u64) {
+        let control = &mut self.lines[queue as usize].control;
+        (control.waiting, control.running) = (waiting, running);
+    }
+
+    pub fn restore_kind(&mut self, name: &Name, waiting: u64, running: u64) {
+        let number = self.add_kind(name);
+        let control = &mut self.kinds[number as usize].control;
+        (control.waiting, control.running) = (waiting, running);
+    }
+
+    pub fn restore_queue_rounds(&mut self, queue: u32, states: &[RoundState]) {
+        restore_rounds(&mut self.lines[queue as usize].rounds, states);
+    }
+
+    pub fn restore_lane_rounds(&mut self, lane: u32, states: &[RoundState]) {
+        restore_rounds(&mut self.lanes[lane as usize].rounds, states);
+    }
+
+    /// Comes after the rounds.
+    pub fn restore_share(&mut self, number: u32, state: &ShareState) {
+        self.put_share(number, state.lane, &state.key);
+        let share = self.share_mut(number);
+        (share.waiting, share.running) = (state.waiting, state.running);
+        share.turn = state.turn.map(|(priority, pass)| Turn { priority, pass });
+        let key = share.key;
+        let control = &mut self.key_mut(key).control;
+        control.waiting += state.waiting;
+        control.running += state.running;
+        let queue = self.lanes[state.lane as usize].queue;
+        if let Some((priority, _)) = state.turn {
+            self.lines[queue as usize].rounds.entry(priority).or_default().shares += 1;
+            self.lanes[state.lane as usize].rounds.entry(priority).or_default().shares += 1;
+        }
+    }
+
+    /// Comes after the shares. The queue of a limit must be there.
+    pub fn restore_gate(&mut self, scope: Scope, name: &Name, gate: Gate) {
+        let target = match scope {
+            Scope::Queue => Target::Queue(self.queue_numbers[name]),
+            Scope::Type => Target::Kind(self.add_kind(name)),
+            Scope::Key => Target::Key(self.add_key(name)),
+        };
+        self.depth_limits += usize::from(gate.limit.max_depth.is_some());
+        self.control_mut(target).gate = Some(Box::new(gate));
+        self.limits.insert((scope, name.clone()), target);
+        self.set_alarm(target);
+    }
+
+    /// Everything is back: nothing is left to write down.
+    pub fn restored(&mut self) {
+        let used = |number: &u32| self.shares[*number as usize].is_some();
+        self.free_shares = (0..self.shares.len() as u32).filter(|number| !used(number)).collect();
+        drop(self.take_changed());
+        self.opened.clear();
+    }
+
+    /// Whether a queue with this name was added.
+    pub fn knows_queue(&self, name: &Name) -> bool {
+        self.queue_numbers.contains_key(name)
+    }
+
+    /// Numbers of the shares that exist.
+    pub fn share_numbers(&self) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.shares).filter(|(_, share)| share.is_some()).map(|(number, _)| number)
+    }
+}
+
+fn rounds(rounds: &Rounds) -> Vec<RoundState> {
+    let state = |(priority, round): (&u64, &Round)| RoundState {
+        priority: *priority,
+        level: round.level,
+        front: round.front,
+        plain: round.plain,
+    };
+    rounds.iter().map(state).collect()
+}
+
+fn restore_rounds(rounds: &mut Rounds, states: &[RoundState]) {
+    for RoundState { priority, level, front, plain } in states.iter().copied() {
+        rounds.insert(priority, Round { shares: 0, level, front, plain });
+    }
+}

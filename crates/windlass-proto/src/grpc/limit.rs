@@ -1,0 +1,47 @@
+//! Limits, which are those of REST.
+
+use windlass_core::Name;
+use windlass_core::flow::{Limit as Set, Scope};
+
+use super::names::parsed;
+use super::time::timestamp;
+use super::v1::{Limit, LimitBlocked, LimitRate, SetLimitRequest};
+use crate::rest::{Invalid, LimitBody, LimitInput, RateBody, Seconds, read_scope};
+
+impl SetLimitRequest {
+    pub fn check(self) -> Result<(Scope, Name, Set), Invalid> {
+        let scope = read_scope(&self.scope)?;
+        let name = parsed("name", &self.name)?;
+        let input = LimitInput {
+            max_concurrency: self.max_concurrency,
+            rate: self
+                .rate
+                .map(|rate| RateBody { count: rate.count, per_seconds: Seconds(rate.per_seconds) }),
+            weight: self.weight,
+            max_depth: self.max_depth,
+            paused: self.paused,
+        };
+        Ok((scope, name, input.check(scope)?))
+    }
+}
+
+impl From<LimitBody> for Limit {
+    fn from(limit: LimitBody) -> Self {
+        Self {
+            scope: limit.scope,
+            name: limit.name.as_str().to_owned(),
+            max_concurrency: limit.max_concurrency.map(u64::from),
+            rate: limit.rate.map(|rate| LimitRate { count: rate.count, per_seconds: rate.per_seconds.0 }),
+            weight: limit.weight.map(u64::from),
+            max_depth: limit.max_depth,
+            paused: limit.paused,
+            waiting: limit.waiting,
+            running: limit.running,
+            blocked: limit.blocked.map(|reason| LimitBlocked {
+                code: reason.code,
+                text: reason.text,
+                until: reason.until.map(|at| timestamp(at.as_ms())),
+            }),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Limits: setting them, waking those who wait for them, and saying which ones hold a task.
+
+use std::collections::BTreeSet;
+
+use windlass_core::flow::{Closed, Opened, Scope, Status};
+use windlass_core::limits::{HOLDERS_NAMED_MAX, HOLDERS_SCAN_MAX, LIMITS_MAX, PAGE_ROWS_MAX};
+use windlass_core::{Name, Record, TaskId};
+
+use super::{Machine, Output};
+use crate::embedded::dirty::READY_LANES;
+use crate::store::{Error, Hold, LimitWritten, ListLimits, SetLimit};
+
+impl Machine {
+    pub(super) fn set_limit(&mut self, set: &SetLimit, now: u64) -> Output {
+        let flow = &self.names.flow;
+        let existed = flow.status(set.scope, &set.name).is_some();
+        if set.limit.is_some() && !existed && flow.limit_count() >= LIMITS_MAX {
+            return Output::Limited(LimitWritten::TooMany);
+        }
+        if set.limit.is_some() || existed {
+            if set.scope == Scope::Queue {
+                self.names.add_queue(&set.name);
+            }
+            self.names.flow.set_limit(set.scope, &set.name, set.limit, now);
+        }
+        Output::Limited(LimitWritten::Done { existed })
+    }
+
+    pub(in crate::embedded) fn is_limited(&self) -> bool {
+        self.names.flow.limit_count() > 0
+    }
+
+    pub(in crate::embedded) fn limit(&self, scope: Scope, name: &Name) -> Option<Status> {
+        self.names.flow.status(scope, name)
+    }
+
+    pub(in crate::embedded) fn limits(&self, list: &ListLimits) -> Vec<Status> {
+        let all = self.names.flow.statuses(list.after.as_ref());
+        let wanted = all.filter(|status| list.scope.is_none_or(|scope| status.scope == scope));
+        wanted.take(list.limit.min(PAGE_ROWS_MAX)).collect()
+    }
+
+    pub(in crate::embedded) fn holds(&self, record: &Record) -> Result<Vec<Hold>, Error> {
+        let now = self.clock.now().wall;
+        let names = [
+            (Scope::Queue, Some(&record.queue)),
+            (Scope::Type, Some(&record.kind)),
+            (Scope::Key, record.key.as_ref()),
+        ];
+        let mut holds = Vec::new();
+        for (scope, name) in names {
+            let Some(name) = name else { continue };
+            let Some(closed) = self.limit(scope, name).and_then(|status| status.closed) else { continue };
+            let held_by = match closed {
+                Closed::NoToken { until } if until <= now => continue,
+                Closed::Full { .. } => self.holders(scope, record)?,
+                _ => Vec::new(),
+            };
+            holds.push(Hold { scope, name: name.clone(), closed, held_by });
+        }
+        Ok(holds)
+    }
+
+    /// Some of the tasks that run beside `record` under its limit of this scope.
+    fn holders(&self, scope: Scope, record: &Record) -> Result<Vec<TaskId>, Error> {
+        let mut found = Vec::new();
+        for seq in self.leases.running(HOLDERS_SCAN_MAX) {
+            let Some(other) = self.record(seq)? else { continue };
+            let same = match scope {
+                Scope::Queue => other.queue == record.queue,
+                Scope::Type => other.kind == record.kind,
+                Scope::Key => other.key == record.key,
+            };
+            if same {
+                found.push(other.id);
+            }
+            if found.len() == HOLDERS_NAMED_MAX {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Has those looked after who wait for what opened: lanes at once, queues by adding their names.
+    pub(in crate::embedded) fn opened(&mut self, queues: &mut BTreeSet<Name>) {
+        for opened in self.names.flow.take_opened() {
+            match opened {
+                Opened::Lane(lane) => self.gained.push(READY_LANES + lane),
+                Opened::Queue(queue) => drop(queues.insert(self.names.queue(queue).name.clone())),
+            }
+        }
+        for queue in std::mem::take(&mut self.resumed) {
+            queues.insert(self.names.queue(queue).name.clone());
+        }
+    }
+
+    /// What will open with the next claim, because its time has come: queues, and types in them if not the whole queue.
+    pub(in crate::embedded) fn due_gates(&self) -> Vec<(Name, Option<Name>)> {
+        let named = |opened: Opened| match opened {
+            Opened::Queue(queue) => Some((self.names.queue(queue).name.clone(), None)),
+            Opened::Lane(lane) => {
+                let (queue, kind) = self.names.of_lane(READY_LANES + lane)?;
+                Some((queue.clone(), Some(kind.clone())))
+            }
+        };
+        self.names.flow.due(self.clock.now().wall).into_iter().filter_map(named).collect()
+    }
+
+    /// When the loop that opens gates has to come again.
+    pub(in crate::embedded) fn await_gate(&mut self) -> Option<u64> {
+        let next = self.names.flow.next_alarm(self.clock.now().wall);
+        self.awaited_gate = next.unwrap_or(u64::MAX);
+        next
+    }
+
+    /// Wakes that loop if a gate opens before what it waits for.
+    pub(in crate::embedded) fn tell_gates(&mut self) {
+        let next = self.names.flow.next_alarm(0).unwrap_or(u64::MAX);
+        if next < self.awaited_gate {
+            self.awaited_gate = next;
+            self.signals.gates.notify_one();
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Ready tasks by lane, and the choice among them, which is [`Flow`]'s.
+
+use std::collections::{BTreeMap, HashMap};
+
+use windlass_core::flow::{Flow, Next, Opened, Place, load};
+use windlass_core::{Name, Record, State, StateName};
+
+#[derive(Debug, Default)]
+pub(super) struct Ready {
+    pub(super) flow: Flow,
+    queues: HashMap<Name, u32>,
+    queue_names: Vec<Name>,
+    lanes: HashMap<(u32, Name), u32>,
+    /// Queue and type of each lane.
+    lane_names: Vec<(Name, Name)>,
+    /// The pending tasks of a lane, those of each key apart.
+    tasks: HashMap<(u32, Option<u32>), BTreeMap<Place, u64>>,
+}
+
+/// A queue of a claim, with the lanes that it may be served from (`None`: all).
+#[derive(Debug)]
+pub(super) struct Source {
+    queue: u32,
+    lanes: Option<Vec<u32>>,
+}
+
+impl Ready {
+    pub(super) fn add_queue(&mut self, name: &Name) {
+        self.queues.insert(name.clone(), self.queue_names.len() as u32);
+        self.queue_names.push(name.clone());
+        self.flow.add_queue(name);
+    }
+
+    fn lane(&mut self, queue: &Name, kind: &Name) -> u32 {
+        let number = self.queues[queue];
+        *self.lanes.entry((number, kind.clone())).or_insert_with(|| {
+            self.flow.add_lane(number, kind);
+            self.lane_names.push((queue.clone(), kind.clone()));
+            self.lane_names.len() as u32 - 1
+        })
+    }
+
+    /// Where a task stands or would stand when it is pending.
+    fn home(&mut self, record: &Record) -> (u32, Option<u32>) {
+        let lane = self.lane(&record.queue, &record.kind);
+        (lane, record.key.as_ref().map(|key| self.flow.share(lane, key)))
+    }
+
+    /// A live task comes or goes on; `before` is the state it was in, `None` if it was not there.
+    pub(super) fn enter(&mut self, record: &Record, before: Option<StateName>) {
+        let (from, to) = (before.and_then(load), load(record.state_name()));
+        if from.is_none() && to.is_none() {
+            return;
+        }
+        let home = self.home(record);
+        if record.state == State::Pending {
+            self.tasks.entry(home).or_default().insert(place(record), record.seq);
+            self.show_head(home);
+        }
+        self.flow.count(home.0, home.1, from, to);
+    }
+
+    /// A pending task leaves its line; [`Ready::enter`] or [`Ready::forget`] follows.
+    pub(super) fn leave(&mut self, record: &Record) {
+        let home = self.home(record);
+        let line = self.tasks.get_mut(&home).expect("a pending task stands in a line");
+        line.remove(&place(record));
+        if line.is_empty() {
+            self.tasks.remove(&home);
+        }
+        self.show_head(home);
+    }
+
+    /// A task is removed that was in this state.
+    pub(super) fn forget(&mut self, record: &Record, before: StateName) {
+        if let Some(from) = load(before) {
+            let home = self.home(record);
+            self.flow.count(home.0, home.1, Some(from), None);
+        }
+    }
+
+    fn show_head(&mut self, home: (u32, Option<u32>)) {
+        let head = self.tasks.get(&home).and_then(|line| line.first_key_value()).map(|(place, _)| *place);
+        match home {
+            (lane, None) => self.flow.set_head(lane, head),
+            (_, Some(share)) => self.flow.set_share_head(share, head),
+        }
+    }
+
+    pub(super) fn source(&self, queue: &Name, types: Option<&[Name]>) -> Option<Source> {
+        let queue = *self.queues.get(queue)?;
+        let lane = |kind: &Name| self.lanes.get(&(queue, kind.clone())).copied();
+        Some(Source { queue, lanes: types.map(|types| types.iter().filter_map(lane).collect()) })
+    }
+
+    pub(super) fn best(&self, source: &Source) -> Option<Next> {
+        self.flow.best(source.queue, source.lanes.as_deref())
+    }
+
+    pub(super) fn seq(&self, next: &Next) -> u64 {
+        self.tasks[&(next.lane, next.share)][&next.place]
+    }
+
+    /// The chosen task is about to be claimed.
+    pub(super) fn start(&mut self, next: &Next, source: &Source, now: u64) {
+        self.flow.start(next, source.lanes.as_deref(), now);
+    }
+
+    /// How many stand before a pending task, looking at no more than `most`.
+    pub(super) fn position(&self, record: &Record, most: usize) -> Option<u64> {
+        let lane = *self.lanes.get(&(*self.queues.get(&record.queue)?, record.kind.clone()))?;
+        let share = match &record.key {
+            Some(key) => Some(self.flow.find_share(lane, key)?),
+            None => None,
+        };
+        let line = self.tasks.get(&(lane, share))?;
+        let own = place(record);
+        let ahead = line.range(..own).take(most + 1).count();
+        (line.contains_key(&own) && ahead <= most).then_some(ahead as u64)
+    }
+
+    /// Queues and types where something waits that could not be served before.
+    pub(super) fn opened(&mut self) -> Vec<(Name, Name)> {
+        let mut pairs = Vec::new();
+        for opened in self.flow.take_opened() {
+            match opened {
+                Opened::Lane(lane) => pairs.push(self.lane_names[lane as usize].clone()),
+                Opened::Queue(queue) => pairs.extend(self.lanes_of(&self.queue_names[queue as usize])),
+            }
+        }
+        pairs
+    }
+
+    /// Every lane of a queue, by queue and type.
+    pub(super) fn lanes_of(&self, queue: &Name) -> Vec<(Name, Name)> {
+        self.lane_names.iter().filter(|(of, _)| of == queue).cloned().collect()
+    }
+}
+
+fn place(record: &Record) -> Place {
+    (u64::from(u8::MAX - record.priority.0), record.order)
+}

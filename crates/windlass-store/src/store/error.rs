@@ -1,0 +1,29 @@
+//! Why a store did not do what was asked.
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// Nothing was written; finishing running work still succeeds, and adding does again when there is room.
+    #[error("the disk is full")]
+    NoSpace,
+    /// Too much is under way; nothing was written.
+    #[error("the store is overloaded")]
+    Busy,
+    /// More than one commit can hold; nothing was written.
+    #[error("the batch is too large for one commit")]
+    TooLarge,
+    #[error("too many different pairs of queue and type")]
+    TooManyLanes,
+    #[error("the store is closed")]
+    Closed,
+    /// The store stopped: whether the change was written is unknown.
+    #[error("the store has stopped: {0}")]
+    Failed(String),
+    #[error("the data directory is in use by another process: {0}")]
+    Locked(String),
+    #[error("the data was written by another version (format {found}, this one reads format {known})")]
+    Version { found: u32, known: u32 },
+    #[error("the data is damaged: {0}")]
+    Damaged(String),
+    #[error("{context}: {error}")]
+    Io { context: String, error: String },
+}

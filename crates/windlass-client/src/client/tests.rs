@@ -1,6 +1,7 @@
 //! The producer on a broker in the same process; the wires are tested against the real binary.
 
 use windlass_broker::{Broker, Settings};
+use windlass_core::OnConflict;
 use windlass_store::SystemClock;
 use windlass_store::memory::MemoryStore;
 
@@ -48,6 +49,21 @@ async fn the_same_submit_again_makes_no_second_task() {
     let wrong = Submit::new("a b", "x").unwrap();
     let error = client.submit(wrong).await.unwrap_err();
     assert_eq!((error.code(), error.status()), (Some("malformed"), Some(400)));
+}
+
+#[tokio::test]
+async fn a_unique_key_makes_one_live_task() {
+    let client = Client::embedded(broker());
+    let submit = || Submit::new("a", &1).unwrap().unique_key("k");
+    let first = client.submit(submit()).await.unwrap();
+    assert_eq!(client.submit(submit()).await.unwrap().id, first.id);
+    let refused = client.submit(submit().on_conflict(OnConflict::Reject)).await.unwrap_err();
+    assert_eq!((refused.status(), refused.code()), (Some(409), Some("unique_conflict")));
+    assert_eq!(refused.holder(), Some(first.id.clone()));
+    let second = client.submit(submit().on_conflict(OnConflict::Replace)).await.unwrap();
+    assert_ne!(second.id, first.id);
+    let replaced = client.task(&first.id).await.unwrap();
+    assert_eq!(replaced.cancel_reason.as_deref(), Some("replaced"));
 }
 
 #[tokio::test]

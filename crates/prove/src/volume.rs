@@ -97,6 +97,7 @@ pub(crate) fn submit(text: &str) -> Submit {
         metadata: Vec::new(),
         unique: None,
         fingerprint: None,
+        links: None,
     }
 }
 

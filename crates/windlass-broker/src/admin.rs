@@ -4,6 +4,7 @@
 //! point, because every page is complete in itself. Tasks that arrive meanwhile are newer than the walk and left alone.
 
 use windlass_core::limits::{CONFLICT_TRIES_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
+use windlass_core::transition::Parents;
 use windlass_core::{Name, Record, Refusal, StateName, Task, TaskId, transition};
 use windlass_store::{Committed, List};
 
@@ -32,8 +33,32 @@ impl Broker {
         self.change_task(id, |task, now| transition::cancel(&task.record, now)).await
     }
 
+    /// A task that was cancelled before its dependencies completed waits for them again.
     pub async fn retry(&self, id: &TaskId) -> Result<Task, Error> {
-        self.change_task(id, |task, now| transition::retry(&task.record, now)).await
+        for _ in 0..CONFLICT_TRIES_MAX {
+            let task = self.get(id).await?;
+            let parents = self.parents(&task).await?;
+            let parents: Vec<(TaskId, &Record)> =
+                parents.iter().map(|parent| (parent.id.clone(), parent)).collect();
+            let change = match transition::retry_behind(&task.record, &parents, self.now().wall) {
+                Ok(change) => change,
+                Err(refusal) => return Err(refused_retry(refusal, &task.record, &parents)),
+            };
+            let Some(change) = change else { return Ok(task) };
+            if let Some(record) = self.commit_one(change::transition(&task.record, change)).await? {
+                return Ok(Task { record, body: task.body });
+            }
+        }
+        Err(Error::Busy)
+    }
+
+    /// What a cancelled task depends on, as it is now. In any other state it does not matter.
+    async fn parents(&self, task: &Task) -> Result<Vec<Record>, Error> {
+        if task.record.state_name() != StateName::Cancelled {
+            return Ok(Vec::new());
+        }
+        let found = self.inner.store.peek_all(task.body.dependencies()).await?;
+        Ok(found.into_iter().flatten().collect())
     }
 
     /// Forgets a finished task before its time.
@@ -202,6 +227,15 @@ impl Broker {
             }
         }
         Err(Error::Busy)
+    }
+}
+
+/// Names the dependency that stands in the way.
+fn refused_retry(refusal: Refusal, record: &Record, parents: Parents<'_>) -> Error {
+    let cancelled = |parent: &Record| parent.state_name() == StateName::Cancelled;
+    match (refusal, parents.iter().find(|(_, parent)| cancelled(parent))) {
+        (Refusal::DependencyCancelled, Some((id, _))) => Error::DependencyCancelled(id.clone()),
+        _ => Error::refused(refusal, record),
     }
 }
 

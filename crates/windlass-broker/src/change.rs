@@ -28,6 +28,7 @@ pub(crate) enum Happened {
     Cancelled,
     Checkpointed,
     Promoted,
+    Settled,
     Requeued,
     /// Another priority or queue.
     Moved,
@@ -45,6 +46,7 @@ impl Happened {
             Change::Cancelled { .. } => Happened::Cancelled,
             Change::Checkpointed { .. } => Happened::Checkpointed,
             Change::Promoted { .. } => Happened::Promoted,
+            Change::Settled { .. } => Happened::Settled,
             Change::Requeued { .. } => Happened::Requeued,
             Change::Reprioritised { .. } | Change::Moved { .. } => Happened::Moved,
             Change::Removed { .. } => Happened::Removed,
@@ -95,7 +97,7 @@ impl Broker {
     }
 
     /// `None` when somebody else changed the task first.
-    async fn commit_one(&self, transition: Transition) -> Result<Option<Record>, Error> {
+    pub(crate) async fn commit_one(&self, transition: Transition) -> Result<Option<Record>, Error> {
         match self.commit(vec![transition]).await?.pop() {
             Some(Committed::Done(after)) => Ok(Some(*after)),
             Some(Committed::Conflict) => Ok(None),

@@ -1,12 +1,12 @@
 //! Why a verb did not do what was asked.
 
 use windlass_core::flow::Full;
-use windlass_core::{Record, Refusal, StateName, TaskId};
+use windlass_core::{Name, Record, Refusal, StateName, TaskId};
 use windlass_store as store;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// What does not exist: "task", "queue", "worker", "schedule", "operation" or "limit".
+    /// What does not exist: "task", "queue", "worker", "schedule", "operation", "limit" or "workflow".
     #[error("there is no such {0}")]
     NotFound(&'static str),
     #[error("the id is taken by a task with other content")]
@@ -20,6 +20,11 @@ pub enum Error {
     WrongState(StateName),
     #[error("the lease is no longer valid: it ran out, was given back, or the task was cancelled")]
     LeaseLost,
+    /// It depends on this task, which is not there.
+    #[error("dependencies: there is no task {0}")]
+    DependencyMissing(TaskId),
+    #[error("the task depends on {0}, which was cancelled")]
+    DependencyCancelled(TaskId),
     #[error("the queue is full")]
     QueueFull,
     /// As many wait as a limit allows.
@@ -29,6 +34,11 @@ pub enum Error {
     Aborted,
     #[error("too many different pairs of queue and type")]
     TooManyLanes,
+    #[error("the id is taken by a workflow with other content")]
+    WorkflowExists,
+    /// Of the node whose task cannot have its id.
+    #[error("the id of the task {0} of the workflow is taken by another task")]
+    NodeExists(Name),
     #[error("there is a schedule of this id already")]
     ScheduleExists,
     #[error("there are {} schedules already, as many as there can be", windlass_core::limits::SCHEDULES_MAX)]
@@ -61,9 +71,13 @@ impl Error {
             Error::Terminal(_) => "task_terminal",
             Error::WrongState(_) => "wrong_state",
             Error::LeaseLost => "lease_lost",
+            Error::DependencyMissing(_) => "dependency_missing",
+            Error::DependencyCancelled(_) => "dependency_cancelled",
             Error::QueueFull | Error::LimitFull(_) => "queue_full",
             Error::Aborted => "aborted",
             Error::TooManyLanes => "too_many_types",
+            Error::WorkflowExists => "workflow_exists",
+            Error::NodeExists(_) => "task_exists",
             Error::ScheduleExists => "schedule_exists",
             Error::TooManySchedules => "too_many_schedules",
             Error::OperationEnded => "operation_ended",
@@ -83,7 +97,9 @@ impl Error {
             Refusal::LeaseLost => Error::LeaseLost,
             Refusal::Terminal(state) => Error::Terminal(state),
             Refusal::WrongState(state) => Error::WrongState(state),
-            Refusal::NotDue | Refusal::Expired => Error::WrongState(record.state_name()),
+            Refusal::NotDue | Refusal::Expired | Refusal::DependencyCancelled => {
+                Error::WrongState(record.state_name())
+            }
         }
     }
 }

@@ -119,7 +119,11 @@ impl Events {
             Happened::LeaseLost => &[EventKind::Failed],
             Happened::Released | Happened::Requeued => &[EventKind::Retrying],
             Happened::Cancelled => &[EventKind::Cancelled],
-            Happened::Checkpointed | Happened::Promoted | Happened::Moved | Happened::Removed => &[],
+            Happened::Checkpointed
+            | Happened::Promoted
+            | Happened::Settled
+            | Happened::Moved
+            | Happened::Removed => &[],
         };
         for kind in kinds {
             self.task(*kind, after);

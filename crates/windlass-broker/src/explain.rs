@@ -1,7 +1,7 @@
 //! Why a task is not running now.
 
 use windlass_core::flow::Closed;
-use windlass_core::{Class, Record, State, StateName, TaskId};
+use windlass_core::{Class, Ended, Record, State, StateName, TaskId};
 
 use crate::broker::Broker;
 use crate::error::Error;
@@ -37,6 +37,9 @@ impl Broker {
         if started || record.state.is_terminal() {
             return Ok(Explanation { state: record.state_name(), runnable: started, reasons });
         }
+        if let State::Blocked { open } = record.state {
+            reasons = vec![self.blocked_reason(&record, open).await?];
+        }
         let held_up = reasons.len();
         self.queue_reasons(&record, &mut reasons).await?;
         self.limit_reasons(&record, now, &mut reasons).await?;
@@ -46,6 +49,33 @@ impl Broker {
             reasons.push(self.position_reason(&record).await?);
         }
         Ok(Explanation { state: record.state_name(), runnable, reasons })
+    }
+
+    /// Names the first few of those it waits for.
+    async fn blocked_reason(&self, record: &Record, open: u32) -> Result<Reason, Error> {
+        const NAMED_MAX: usize = 5;
+        /// Records looked at to find them; of thousands, those that completed may come first.
+        const LOOKED_AT_MAX: usize = 1000;
+        let task = self.get(&record.id).await?;
+        let ids = task.body.dependencies();
+        let mut named: Vec<String> = Vec::new();
+        for ids in ids[..ids.len().min(LOOKED_AT_MAX)].chunks(100) {
+            let records = self.inner.store.peek_all(ids).await?.into_iter().flatten();
+            let waited_for = records.filter(|record| Ended::of(record) != Some(Ended::Completed));
+            named.extend(waited_for.map(|it| format!("{} ({})", it.id, it.state_name().as_str())));
+            if named.len() >= NAMED_MAX {
+                break;
+            }
+        }
+        named.truncate(NAMED_MAX);
+        let more = (open as usize).saturating_sub(named.len());
+        let text = match (&named[..], more) {
+            ([], _) => "The tasks that it depends on have just ended; it is told at once.".to_owned(),
+            ([one], 0) => format!("It waits for task {one}."),
+            (some, 0) => format!("It waits for {} tasks: {}.", some.len(), some.join(", ")),
+            (some, more) => format!("It waits for {open} tasks: {} and {more} more.", some.join(", ")),
+        };
+        Ok(Reason { code: "blocked", text, until: None })
     }
 
     async fn queue_reasons(&self, record: &Record, reasons: &mut Vec<Reason>) -> Result<(), Error> {
@@ -147,7 +177,7 @@ fn own_reason(record: &Record, now: u64) -> Option<Reason> {
             );
             ("retrying", text, Some(*at))
         }
-        State::Blocked => ("blocked", "It waits for tasks that it depends on.".to_owned(), None),
+        State::Blocked { .. } => ("blocked", "It waits for tasks that it depends on.".to_owned(), None),
         State::Running(lease) => {
             let text = format!(
                 "It runs: attempt {} began {} on worker {}.",
@@ -175,6 +205,10 @@ fn own_reason(record: &Record, now: u64) -> Option<Reason> {
                 windlass_core::CancelReason::Replaced => {
                     "was cancelled because a newer submit with its unique key took its place"
                 }
+                windlass_core::CancelReason::Dependency => {
+                    "was cancelled because a task that it depends on was cancelled,"
+                }
+                windlass_core::CancelReason::Forgotten => "was cleared away, which its dependents are told,",
             };
             ("terminal", format!("It {why} {}.", distance(*at, now)), None)
         }

@@ -6,6 +6,7 @@
 //! panics is logged and its loop started again: a loop ends only with the broker.
 
 mod cron;
+mod dependents;
 mod gates;
 mod operator;
 mod promoter;
@@ -28,7 +29,7 @@ use crate::error::Error;
 use crate::query::LoopHealth;
 
 /// Every loop of the broker. They have no interval: each sleeps until its next deadline.
-pub(crate) static ALL: [Loop; 6] = [
+pub(crate) static ALL: [Loop; 7] = [
     Loop {
         index: 0,
         name: "promoter",
@@ -45,6 +46,12 @@ pub(crate) static ALL: [Loop; 6] = [
         wakeup: operator::wakeup,
     },
     Loop { index: 5, name: "gates", step: |broker| Box::pin(gates::step(broker)), wakeup: gates::wakeup },
+    Loop {
+        index: 6,
+        name: "dependents",
+        step: |broker| Box::pin(dependents::step(broker)),
+        wakeup: dependents::wakeup,
+    },
 ];
 
 /// The longest sleep, whatever a step says: guards against a missed signal and a wall clock that jumps.

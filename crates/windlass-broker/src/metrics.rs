@@ -167,6 +167,7 @@ impl All {
             | Happened::Checkpointed
             | Happened::Promoted
             | Happened::Moved
+            | Happened::Settled
             | Happened::Removed => {}
         }
     }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use rand::Rng;
 use windlass_core::limits::BATCH_TASKS_MAX;
-use windlass_core::{Body, Name, NewTask, Payload, Priority, Task, TaskId, Unique, retry};
+use windlass_core::{Body, Links, Name, NewTask, Payload, Priority, Task, TaskId, Unique, retry};
 use windlass_store::{Insert, Inserted};
 
 use crate::broker::Broker;
@@ -33,6 +33,8 @@ pub struct Submit {
     pub unique: Option<Box<Unique>>,
     /// Digest of the content; set exactly when the client chose the id.
     pub fingerprint: Option<[u8; 16]>,
+    /// `None` for a task that stands alone.
+    pub links: Option<Box<Links>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,11 +109,13 @@ fn answer(outcome: Inserted, body: Body) -> Result<Submitted, Error> {
         Inserted::Clash => Err(Error::TaskExists),
         Inserted::QueueFull => Err(Error::QueueFull),
         Inserted::LimitFull(full) => Err(Error::LimitFull(full)),
+        Inserted::Dependency { id, cancelled: false } => Err(Error::DependencyMissing(id)),
+        Inserted::Dependency { id, cancelled: true } => Err(Error::DependencyCancelled(id)),
         Inserted::Aborted => Err(Error::Aborted),
     }
 }
 
-fn resolve(submit: Submit, now: u64) -> NewTask {
+pub(crate) fn resolve(submit: Submit, now: u64) -> NewTask {
     let (id, fingerprint) = match submit.id {
         // Without a fingerprint nothing can repeat this submit: a taken id is a clash.
         Some(id) => (id, submit.fingerprint.or_else(|| Some(rand::random()))),
@@ -140,6 +144,7 @@ fn resolve(submit: Submit, now: u64) -> NewTask {
             max_crashes: submit.max_crashes,
             retry: submit.retry,
             fingerprint,
+            links: submit.links,
         },
     }
 }

@@ -2,6 +2,7 @@
 //! whoever sleeps or waits moves the time on when nobody else has anything to do.
 
 mod admin;
+mod dependents;
 mod explain;
 mod faults;
 mod leases;
@@ -12,6 +13,7 @@ mod sessions;
 mod unique;
 mod waiting;
 mod workers;
+mod workflows;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,6 +81,7 @@ fn echo() -> Submit {
         metadata: Vec::new(),
         unique: None,
         fingerprint: None,
+        links: None,
     }
 }
 

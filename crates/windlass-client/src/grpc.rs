@@ -197,6 +197,7 @@ impl From<&Submit> for NewTask {
             unique_for_seconds: unique.and_then(|unique| unique.length).map(|span| span.as_secs_f64()),
             on_conflict: unique.and_then(|unique| unique.on_conflict).map(|rule| rule.as_str().to_owned()),
             key: submit.key.clone(),
+            dependencies: submit.dependencies.iter().map(TaskId::to_string).collect(),
             ..NewTask::default()
         }
     }
@@ -229,6 +230,14 @@ fn task(task: v1::Task) -> Result<Task, Error> {
         unique_key: task.unique_key,
         unique_until: time(task.unique_until),
         cancel_reason: task.cancel_reason,
+        dependency_count: Some(task.dependency_count).filter(|count| *count > 0),
+        dependencies_open: task.dependencies_open,
+        workflow_id: task.workflow_id.map(|id| name(&id, "workflow_id")).transpose()?,
+        dependencies: task
+            .dependencies
+            .iter()
+            .map(|id| id.parse().map_err(|_| odd("dependencies")))
+            .collect::<Result<_, _>>()?,
         created_at: time(task.created_at).unwrap_or(Time::from_ms(0)),
         updated_at: time(task.updated_at).unwrap_or(Time::from_ms(0)),
         scheduled_at: time(task.scheduled_at),

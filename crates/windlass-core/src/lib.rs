@@ -18,12 +18,14 @@ pub mod task;
 pub mod time;
 pub mod transition;
 pub mod unique;
+pub mod workflow;
 
 pub use filter::Filter;
 pub use ids::{InvalidName, Name, TaskId, Token};
 pub use priority::{Class, Priority};
 pub use state::{CancelReason, Lease, State, StateName};
-pub use task::{Attempt, Body, Checkpoint, NewTask, Outcome, Payload, Progress, Record, Task};
+pub use task::{Attempt, Body, Checkpoint, Links, NewTask, Outcome, Payload, Progress, Record, Task};
 pub use time::Now;
-pub use transition::{Change, Refusal, Transition};
+pub use transition::{Change, Ended, Refusal, Transition};
 pub use unique::{Hold, OnConflict, Unique, UniqueKey};
+pub use workflow::Workflow;

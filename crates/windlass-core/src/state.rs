@@ -8,8 +8,10 @@ pub enum State {
     Scheduled {
         at: u64,
     },
-    /// Waits for its dependencies.
-    Blocked,
+    /// Waits for its dependencies, of which this many have not completed.
+    Blocked {
+        open: u32,
+    },
     /// Ready to be claimed.
     Pending,
     Running(Lease),
@@ -48,16 +50,28 @@ pub enum CancelReason {
     Expired,
     /// A submit with the same unique key took its place.
     Replaced,
+    /// A task that it depends on was cancelled.
+    Dependency,
+    /// It was to be forgotten while others wait for it: it stays until they have been told.
+    Forgotten,
 }
 
 impl CancelReason {
-    pub const ALL: [CancelReason; 3] = [CancelReason::Asked, CancelReason::Expired, CancelReason::Replaced];
+    pub const ALL: [CancelReason; 5] = [
+        CancelReason::Asked,
+        CancelReason::Expired,
+        CancelReason::Replaced,
+        CancelReason::Dependency,
+        CancelReason::Forgotten,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
             CancelReason::Asked => "asked",
             CancelReason::Expired => "expired",
             CancelReason::Replaced => "replaced",
+            CancelReason::Dependency => "dependency",
+            CancelReason::Forgotten => "forgotten",
         }
     }
 }
@@ -134,7 +148,7 @@ impl State {
     pub fn name(&self) -> StateName {
         match self {
             State::Scheduled { .. } => StateName::Scheduled,
-            State::Blocked => StateName::Blocked,
+            State::Blocked { .. } => StateName::Blocked,
             State::Pending => StateName::Pending,
             State::Running(_) => StateName::Running,
             State::Retrying { .. } => StateName::Retrying,

@@ -34,6 +34,17 @@ pub struct Body {
     pub retry: retry::Policy,
     /// Digest of what the client sent, kept when the client chose the id: tells a repeated submit from a clash.
     pub fingerprint: Option<[u8; 16]>,
+    /// `None` for a task that stands alone.
+    pub links: Option<Box<Links>>,
+}
+
+/// What ties a task to others.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Links {
+    /// Tasks that must complete first, each once, at most [`crate::limits::DEPENDENCIES_MAX`].
+    pub dependencies: Vec<TaskId>,
+    /// The workflow that it is a node of.
+    pub workflow: Option<Name>,
 }
 
 /// A task on its way into a store.
@@ -72,6 +83,11 @@ pub struct Record {
     pub attempts: u32,
     /// Attempts that ended by a lost lease.
     pub crashes: u32,
+    /// Others wait for its end. The store sets it with the first of them and clears it when the last has been told; neither
+    /// is a change of the task, so the revision stays.
+    pub awaited: bool,
+    /// It is a node of a workflow.
+    pub member: bool,
     /// The lease whose end was reported or asked for last: recognises a repeated report.
     pub ended: Option<Token>,
     pub created_at: u64,
@@ -148,16 +164,23 @@ pub struct Progress {
 }
 
 impl Task {
-    /// Payload, result and checkpoint: what counts towards [`crate::limits::ANSWER_BYTES_MAX`].
+    /// Payload, result, checkpoint and dependencies: what counts towards [`crate::limits::ANSWER_BYTES_MAX`].
     pub fn bytes(&self) -> usize {
         let record = &self.record;
+        let ids = |links: &Links| links.dependencies.iter().map(|id| id.as_str().len()).sum();
         self.body.payload.bytes().len()
             + record.result.as_ref().map_or(0, |result| result.bytes().len())
             + record.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.bytes.len())
+            + self.body.links.as_deref().map_or(0, ids)
     }
 }
 
 impl Body {
+    /// The tasks that must complete first.
+    pub fn dependencies(&self) -> &[TaskId] {
+        self.links.as_ref().map_or(&[], |links| &links.dependencies)
+    }
+
     /// Whether submitting `other` under the same id only repeats the submit of this task.
     pub fn repeats(&self, other: &Body) -> bool {
         self.fingerprint.is_some() && self.fingerprint == other.fingerprint
@@ -182,6 +205,8 @@ impl Record {
             state,
             attempts: 0,
             crashes: 0,
+            awaited: false,
+            member: new.body.links.as_ref().is_some_and(|links| links.workflow.is_some()),
             ended: None,
             created_at: new.created_at,
             updated_at: new.created_at,
@@ -209,14 +234,29 @@ impl Record {
             State::Scheduled { at } | State::Retrying { at } => {
                 Some(self.expires_at.map_or(at, |expires| at.min(expires)))
             }
-            State::Blocked | State::Pending => self.expires_at,
+            State::Blocked { .. } | State::Pending => self.expires_at,
             _ => None,
         }
     }
 
-    /// When a finished task has been kept long enough.
+    /// When a finished task has been kept long enough. One whose end others have yet to be told is kept.
     pub fn prune_at(&self) -> Option<u64> {
+        if self.must_tell() {
+            return None;
+        }
         self.ended_at().map(|at| at.saturating_add(self.retention_ms))
+    }
+
+    /// Whether it ended in a way that decides about those who wait for it. A dead letter does not: it may be retried.
+    pub fn must_tell(&self) -> bool {
+        self.awaited && matches!(self.state, State::Completed { .. } | State::Cancelled { .. })
+    }
+
+    /// A new task waits for this many others first.
+    pub fn wait_for(&mut self, open: u32) {
+        if open > 0 {
+            self.state = State::Blocked { open };
+        }
     }
 
     /// When a finished task finished.

@@ -6,6 +6,7 @@
 //! that was seen; [`crate::Record::evolve`] is the only place where a record becomes its successor.
 
 mod decide;
+mod depend;
 mod evolve;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ pub use decide::{
     Claim, Extension, Failure, cancel, claim, complete, extend, fail, lose_lease, move_to, release, remove,
     reprioritise, retry, save, tick,
 };
+pub use depend::{Ended, Parents, retry_behind, settle};
 
 use bytes::Bytes;
 
@@ -65,9 +67,15 @@ pub enum Change {
     Promoted {
         at: u64,
     },
-    /// A manual retry: attempts are counted anew.
+    /// A manual retry: attempts are counted anew. It waits for these tasks again, mostly none.
     Requeued {
         at: u64,
+        after: Box<[TaskId]>,
+    },
+    /// Tasks that it waited for completed: this many of them.
+    Settled {
+        at: u64,
+        count: u32,
     },
     /// A person gave it another priority; it goes to the end of that one's line.
     Reprioritised {
@@ -96,19 +104,21 @@ impl Change {
             | Change::Cancelled { at, .. }
             | Change::Checkpointed { at, .. }
             | Change::Promoted { at }
-            | Change::Requeued { at }
+            | Change::Requeued { at, .. }
+            | Change::Settled { at, .. }
             | Change::Reprioritised { at, .. }
             | Change::Moved { at, .. }
             | Change::Removed { at } => *at,
         }
     }
 
-    /// Whether it gives the task a new place in line, so that a store has to give it a number for that.
+    /// Whether it gives the task a new place in line, or may do so, so that a store has to give it a number for that.
     pub fn takes_place(&self) -> bool {
         matches!(
             self,
             Change::Promoted { .. }
                 | Change::Requeued { .. }
+                | Change::Settled { .. }
                 | Change::Reprioritised { .. }
                 | Change::Moved { .. }
         )
@@ -141,4 +151,7 @@ pub enum Refusal {
     NotDue,
     #[error("the task expired before it could start")]
     Expired,
+    /// A manual retry of a task that depends on a cancelled one.
+    #[error("a task that it depends on was cancelled; retry that one first")]
+    DependencyCancelled,
 }

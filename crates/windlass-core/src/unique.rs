@@ -166,6 +166,7 @@ mod tests {
                 max_crashes: 1,
                 retry: retry::Policy::default(),
                 fingerprint: None,
+                links: None,
             },
         };
         Record { state, ..Record::submitted(&new, 1) }
@@ -192,8 +193,13 @@ mod tests {
     #[test]
     fn every_live_state_holds_and_every_end_frees() {
         let at = NOW;
-        let live =
-            [State::Scheduled { at }, State::Blocked, State::Pending, running(), State::Retrying { at }];
+        let live = [
+            State::Scheduled { at },
+            State::Blocked { open: 1 },
+            State::Pending,
+            running(),
+            State::Retrying { at },
+        ];
         for state in live {
             let record = holder(state, None, None);
             assert_eq!(contend(OnConflict::Return, Some(&record), NOW), Contest::Return);

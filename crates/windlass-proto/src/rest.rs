@@ -22,6 +22,7 @@ mod task;
 pub(crate) mod text;
 mod time;
 mod workers;
+pub(crate) mod workflow;
 
 pub use claim::{ClaimBody, ClaimQueues, Claimed, Claiming};
 pub use decode::{decode, decode_item};
@@ -48,3 +49,7 @@ pub use submit::{BatchBody, BatchItem, BatchItemError, BatchResults, PriorityInp
 pub use task::{AttemptBody, AttemptsBody, ExplanationBody, Metadata, ReasonBody, TaskBody, TaskPage};
 pub use time::{Seconds, Time};
 pub use workers::{BeatBody, LeaseRef, PulseBody, WorkerBody, WorkersBody};
+pub use workflow::{
+    DependenciesBody, DependencyBody, NodeBody, NodeSubmission, NodesInput, WorkflowBody, WorkflowInput,
+    WorkflowPage, WorkflowSubmission,
+};

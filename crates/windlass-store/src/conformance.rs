@@ -7,6 +7,7 @@
 pub mod changes;
 pub mod checkpoints;
 pub mod claims;
+pub mod dependents;
 pub mod flow;
 pub mod inserts;
 pub mod leases;
@@ -19,6 +20,7 @@ pub mod timers;
 pub mod totals;
 pub mod unique;
 pub mod waits;
+pub mod workflows;
 
 use std::fmt;
 use std::future::Future;
@@ -215,6 +217,28 @@ macro_rules! conformance_suite {
                 a_blocked_key_blocks_nobody_else
                 a_retried_task_counts_again
                 flow_outlives_a_reopen
+            }
+            dependents {
+                a_task_waits_for_its_dependencies
+                what_cannot_be_waited_for_is_told
+                a_batch_may_depend_on_what_stands_before
+                a_cancelled_dependency_cancels_all_behind_it
+                an_end_counts_once
+                a_decision_on_what_changed_is_a_conflict
+                a_dead_letter_is_waited_for
+                what_others_wait_for_is_not_forgotten_before_they_know
+                a_retried_task_waits_again
+                a_dependent_that_is_gone_is_passed_over
+                a_wide_graph_is_told_in_small_steps
+                an_end_is_signalled
+                who_waits_outlives_a_reopen
+            }
+            workflows {
+                a_graph_is_added_whole
+                a_graph_that_cannot_be_added_leaves_no_trace
+                progress_follows_the_tasks
+                a_workflow_is_forgotten_with_its_last_task
+                workflows_and_their_tasks_are_listed
             }
             totals {
                 queues_are_listed_by_name

@@ -13,6 +13,7 @@ mod claims;
 mod codec;
 mod command;
 mod dirty;
+mod edges;
 mod engine;
 mod flow;
 mod holders;
@@ -23,11 +24,14 @@ mod machine;
 mod names;
 mod open;
 mod operations;
+mod overlay;
 mod schedules;
+mod settles;
 mod space;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod workflows;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -41,7 +45,7 @@ use tokio::sync::oneshot;
 use windlass_core::flow::{Scope, Status};
 use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
-use windlass_core::{Change, Name, NewTask, Record, Task, TaskId, Transition};
+use windlass_core::{Change, Name, NewTask, Record, Task, TaskId, Transition, Workflow};
 
 pub use open::Options;
 
@@ -53,10 +57,10 @@ use machine::{Listing, Machine, Stored};
 use open::Threads;
 
 use crate::store::{
-    Capabilities, Claim, Committed, Due, DueSchedules, Durability, Error, Expire, Extend, Extended, Hold,
-    Insert, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations, ListSchedules,
-    OperationWritten, Page, QueueCounts, Scan, ScheduleChange, ScheduleWritten, SetLimit, Signals, Store,
-    WriteOperation, WriteSchedule,
+    Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
+    Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
+    ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Scan, ScheduleChange, ScheduleWritten,
+    SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation, WriteSchedule,
 };
 
 #[derive(Debug)]
@@ -185,6 +189,16 @@ impl Store for EmbeddedStore {
         self.send(command, entry, Reply::Committed).await
     }
 
+    async fn endings(&self, limit: usize) -> Result<Vec<Ending>, Error> {
+        self.with(|machine| machine.endings(limit))
+    }
+
+    async fn settle(&self, settles: Vec<Settle>) -> Result<Vec<Settled>, Error> {
+        let command = Command::Settle { settles };
+        let entry = command.encode();
+        self.send(command, entry, Reply::Settled).await
+    }
+
     async fn extend(&self, extensions: Vec<Extend>) -> Result<Vec<Extended>, Error> {
         self.with(|machine| extensions.iter().map(|input| machine.extend(input)).collect())
     }
@@ -311,6 +325,28 @@ impl Store for EmbeddedStore {
             }
             Ok(machine.await_gate())
         })
+    }
+
+    async fn insert_workflow(&self, mut insert: InsertWorkflow) -> Result<WorkflowInserted, Error> {
+        if self.shared.space.is_short() {
+            return Err(Error::NoSpace);
+        }
+        let tasks = std::mem::take(&mut insert.tasks).into_iter().map(submitted).collect();
+        let command = Command::Workflow { insert, tasks };
+        let entry = command.encode();
+        self.send(command, entry, Reply::Workflow).await
+    }
+
+    async fn workflow(&self, id: &Name) -> Result<Option<Workflow>, Error> {
+        self.with(|machine| machine.workflow(id))
+    }
+
+    async fn workflows(&self, list: ListWorkflows) -> Result<Vec<Workflow>, Error> {
+        self.with(|machine| machine.list_workflows(&list))
+    }
+
+    async fn span(&self, span: Span) -> Result<Page, Error> {
+        self.with(|machine| machine.span(&span))
     }
 
     fn signals(&self) -> &Signals {

@@ -13,12 +13,13 @@ use parking_lot::Mutex;
 use windlass_core::choice::Draws;
 use windlass_core::flow::{Scope, Status};
 use windlass_core::operation::Operation;
-use windlass_core::{Name, Record, Task, TaskId, Transition, schedule};
+use windlass_core::{Name, Record, Task, TaskId, Transition, Workflow, schedule};
 
 use crate::store::{
-    Capabilities, Claim, Committed, Due, DueSchedules, Error, Expire, Extend, Extended, Hold, Insert,
-    Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations, ListSchedules, OperationWritten, Page,
-    QueueCounts, Scan, ScheduleWritten, SetLimit, Signals, Store, WriteOperation, WriteSchedule,
+    Capabilities, Claim, Committed, Due, DueSchedules, Ending, Error, Expire, Extend, Extended, Hold, Insert,
+    InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations, ListSchedules,
+    ListWorkflows, OperationWritten, Page, QueueCounts, Scan, ScheduleWritten, SetLimit, Settle, Settled,
+    Signals, Span, Store, WorkflowInserted, WriteOperation, WriteSchedule,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub enum Verb {
     Insert,
     Claim,
     Commit,
+    Endings,
+    Settle,
     Extend,
     Due,
     Prunable,
@@ -59,6 +62,10 @@ pub enum Verb {
     Limits,
     Holds,
     OpenGates,
+    InsertWorkflow,
+    Workflow,
+    Workflows,
+    Span,
 }
 
 /// Faults at random: one call in `one_in` of the named verbs gets one of `faults`.
@@ -171,6 +178,14 @@ impl Store for Faulty {
         self.pass(Verb::Commit, self.inner.commit(transitions)).await
     }
 
+    async fn endings(&self, limit: usize) -> Result<Vec<Ending>, Error> {
+        self.pass(Verb::Endings, self.inner.endings(limit)).await
+    }
+
+    async fn settle(&self, settles: Vec<Settle>) -> Result<Vec<Settled>, Error> {
+        self.pass(Verb::Settle, self.inner.settle(settles)).await
+    }
+
     async fn extend(&self, extensions: Vec<Extend>) -> Result<Vec<Extended>, Error> {
         self.pass(Verb::Extend, self.inner.extend(extensions)).await
     }
@@ -265,6 +280,22 @@ impl Store for Faulty {
 
     async fn open_gates(&self) -> Result<Option<u64>, Error> {
         self.pass(Verb::OpenGates, self.inner.open_gates()).await
+    }
+
+    async fn insert_workflow(&self, insert: InsertWorkflow) -> Result<WorkflowInserted, Error> {
+        self.pass(Verb::InsertWorkflow, self.inner.insert_workflow(insert)).await
+    }
+
+    async fn workflow(&self, id: &Name) -> Result<Option<Workflow>, Error> {
+        self.pass(Verb::Workflow, self.inner.workflow(id)).await
+    }
+
+    async fn workflows(&self, list: ListWorkflows) -> Result<Vec<Workflow>, Error> {
+        self.pass(Verb::Workflows, self.inner.workflows(list)).await
+    }
+
+    async fn span(&self, span: Span) -> Result<Page, Error> {
+        self.pass(Verb::Span, self.inner.span(span)).await
     }
 
     fn signals(&self) -> &Signals {

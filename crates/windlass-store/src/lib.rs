@@ -15,8 +15,9 @@ pub mod waiting;
 
 pub use clock::{Clock, SystemClock};
 pub use store::{
-    Capabilities, Claim, Committed, Due, DueSchedules, Durability, Error, Expire, Extend, Extended, Hold,
-    Insert, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations, ListSchedules, OperationChange,
-    OperationWritten, Page, QueueCounts, Scan, ScheduleChange, ScheduleWritten, SetLimit, Signals, Store,
-    WriteOperation, WriteSchedule,
+    Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
+    Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
+    ListSchedules, ListWorkflows, OperationChange, OperationWritten, Page, QueueCounts, Scan, ScheduleChange,
+    ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation,
+    WriteSchedule,
 };

@@ -11,14 +11,17 @@
 //! - No waiting claim ever stands beside a ready task that it wants: whatever makes a task ready also serves those who
 //!   wait for it, within the same lock.
 
+mod dependents;
 mod insert;
 mod leases;
 mod limits;
 mod operations;
+mod read;
 mod ready;
 mod schedules;
 mod serving;
 mod tables;
+mod workflows;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,15 +32,15 @@ use tokio::sync::oneshot;
 use windlass_core::flow::{Scope, Status};
 use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
-use windlass_core::{Name, Record, Task, TaskId, Transition};
+use windlass_core::{Name, Record, Task, TaskId, Transition, Workflow};
 
 use crate::clock::Clock;
 use crate::depth::Room;
 use crate::store::{
-    Capabilities, Claim, Committed, Due, DueSchedules, Durability, Error, Expire, Extend, Extended, Hold,
-    Insert, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations, ListSchedules,
-    OperationWritten, Page, QueueCounts, Scan, ScheduleWritten, SetLimit, Signals, Store, WriteOperation,
-    WriteSchedule,
+    Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
+    Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
+    ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Scan, ScheduleWritten, SetLimit,
+    Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation, WriteSchedule,
 };
 use crate::waiting::Ticket;
 use tables::Tables;
@@ -98,6 +101,18 @@ impl Store for MemoryStore {
         let mut tables = self.open()?;
         let now = self.clock.now();
         let answers = transitions.iter().map(|transition| tables.commit(transition, now)).collect();
+        tables.serve_waiting(now);
+        Ok(answers)
+    }
+
+    async fn endings(&self, limit: usize) -> Result<Vec<Ending>, Error> {
+        Ok(self.open()?.endings(limit))
+    }
+
+    async fn settle(&self, settles: Vec<Settle>) -> Result<Vec<Settled>, Error> {
+        let mut tables = self.open()?;
+        let now = self.clock.now();
+        let answers = settles.iter().map(|settle| tables.settle(settle, now)).collect();
         tables.serve_waiting(now);
         Ok(answers)
     }
@@ -216,6 +231,25 @@ impl Store for MemoryStore {
 
     async fn open_gates(&self) -> Result<Option<u64>, Error> {
         Ok(self.open()?.open_gates(self.clock.now()))
+    }
+
+    async fn insert_workflow(&self, insert: InsertWorkflow) -> Result<WorkflowInserted, Error> {
+        let mut tables = self.open()?;
+        let inserted = tables.insert_workflow(insert, self.clock.now());
+        tables.serve_waiting(self.clock.now());
+        Ok(inserted)
+    }
+
+    async fn workflow(&self, id: &Name) -> Result<Option<Workflow>, Error> {
+        Ok(self.open()?.workflows.get(id).cloned())
+    }
+
+    async fn workflows(&self, list: ListWorkflows) -> Result<Vec<Workflow>, Error> {
+        Ok(self.open()?.workflows.list(&list))
+    }
+
+    async fn span(&self, span: Span) -> Result<Page, Error> {
+        Ok(self.open()?.span(&span))
     }
 
     fn signals(&self) -> &Signals {

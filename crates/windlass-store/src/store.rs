@@ -18,10 +18,13 @@
 //! Lease deadlines are kept on the monotonic clock, and are not durable: extending is cheap, and after a restart every
 //! running lease gets one fresh window. Polling is the truth; a signal ([`Signals`]) is a hint that saves polling.
 
+mod dependents;
 mod error;
+mod ledger;
 mod limits;
 mod operations;
 mod schedules;
+mod workflows;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -34,13 +37,16 @@ use windlass_core::flow::{Full, Scope, Status};
 use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
-    CancelReason, Change, Filter, Name, NewTask, Progress, Record, StateName, Task, TaskId, Token, Transition,
+    Filter, Name, NewTask, Progress, Record, StateName, Task, TaskId, Token, Transition, Workflow,
 };
 
+pub use dependents::{Ending, Settle, Settled, Waiting};
 pub use error::Error;
+pub use ledger::Ledger;
 pub use limits::{Hold, LimitWritten, ListLimits, SetLimit};
 pub use operations::{ListOperations, OperationChange, OperationWritten, Scan, WriteOperation};
 pub use schedules::{DueSchedules, ListSchedules, ScheduleChange, ScheduleWritten, WriteSchedule};
+pub use workflows::{InsertWorkflow, ListWorkflows, Span, WorkflowInserted};
 
 #[async_trait]
 pub trait Store: Debug + Send + Sync + 'static {
@@ -49,14 +55,22 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Adds tasks. An id that is taken adds nothing: the answer says whether the submit repeats the stored one. Then a unique
     /// key is looked at, and `windlass_core::unique` decides; a holder that gives way does so in the same commit.
     /// A body without a fingerprint says that its id was just made and is free: a store need not look it up.
+    /// A task waits for those of its dependencies that have not completed; they are in the store, or before it in the batch.
     async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error>;
 
     /// Leases the next tasks to a worker, waiting up to `wait_ms` for at least one. Paused queues give out nothing;
     /// a task whose `expires_at` has passed is not given out.
     async fn claim(&self, claim: Claim) -> Result<Vec<Task>, Error>;
 
-    /// Writes decided changes, each under its condition.
+    /// Writes decided changes, each under its condition. A task that others wait for is not removed, and one that is to wait
+    /// again for a task that is gone is not requeued: both are conflicts, to be decided anew.
     async fn commit(&self, transitions: Vec<Transition>) -> Result<Vec<Committed>, Error>;
+
+    /// Tasks that ended while others wait for them, oldest first, with at most `limit` who wait in all.
+    async fn endings(&self, limit: usize) -> Result<Vec<Ending>, Error>;
+
+    /// Tells those who wait what was decided for them, each under its condition.
+    async fn settle(&self, settles: Vec<Settle>) -> Result<Vec<Settled>, Error>;
 
     /// Moves lease deadlines to a full lease from now, and keeps progress reports.
     async fn extend(&self, extensions: Vec<Extend>) -> Result<Vec<Extended>, Error>;
@@ -132,6 +146,17 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Serves those who wait for a rate limit whose next token has come; returns when the next one comes after that.
     async fn open_gates(&self) -> Result<Option<u64>, Error>;
 
+    /// Adds a graph of tasks, all or nothing.
+    async fn insert_workflow(&self, insert: InsertWorkflow) -> Result<WorkflowInserted, Error>;
+
+    /// A workflow is kept as long as one of its tasks is.
+    async fn workflow(&self, id: &Name) -> Result<Option<Workflow>, Error>;
+
+    async fn workflows(&self, list: ListWorkflows) -> Result<Vec<Workflow>, Error>;
+
+    /// The tasks of some numbers; `next` of the page is where to go on.
+    async fn span(&self, span: Span) -> Result<Page, Error>;
+
     fn signals(&self) -> &Signals;
 
     /// Resolves when the store has stopped for good (a failed fsync, damaged data): the process must end.
@@ -191,6 +216,11 @@ pub enum Inserted {
     QueueFull,
     /// As many wait as a limit allows.
     LimitFull(Box<Full>),
+    /// It depends on a task that is not there or was cancelled.
+    Dependency {
+        id: TaskId,
+        cancelled: bool,
+    },
     /// Not done because another task of an atomic batch could not be added.
     Aborted,
 }
@@ -328,48 +358,6 @@ impl QueueCounts {
     }
 }
 
-/// What happened since the store was made. `submitted` = tasks in it + `removed`, exactly, always.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Ledger {
-    pub submitted: u64,
-    pub completed: u64,
-    pub failed: u64,
-    pub crashed: u64,
-    pub dead_lettered: u64,
-    pub cancelled: u64,
-    pub expired: u64,
-    pub removed: u64,
-}
-
-impl Ledger {
-    /// Counts one committed change.
-    pub fn count(&mut self, change: &Change) {
-        match change {
-            Change::Completed { .. } => self.completed += 1,
-            Change::Failed { retry_at, .. } => {
-                self.failed += 1;
-                self.dead_lettered += u64::from(retry_at.is_none());
-            }
-            Change::LeaseLost { dead, .. } => {
-                self.crashed += 1;
-                self.dead_lettered += u64::from(*dead);
-            }
-            Change::Cancelled { reason: CancelReason::Expired, .. } => self.expired += 1,
-            Change::Cancelled { reason: CancelReason::Asked | CancelReason::Replaced, .. } => {
-                self.cancelled += 1
-            }
-            Change::Removed { .. } => self.removed += 1,
-            Change::Claimed { .. }
-            | Change::Checkpointed { .. }
-            | Change::Released { .. }
-            | Change::Promoted { .. }
-            | Change::Requeued { .. }
-            | Change::Reprioritised { .. }
-            | Change::Moved { .. } => {}
-        }
-    }
-}
-
 /// Hints for the loops: something nearer than what they wait for was stored.
 #[derive(Debug, Default)]
 pub struct Signals {
@@ -379,4 +367,6 @@ pub struct Signals {
     pub schedules: Notify,
     pub operations: Notify,
     pub gates: Notify,
+    /// A task ended that others wait for.
+    pub dependents: Notify,
 }

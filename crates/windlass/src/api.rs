@@ -28,6 +28,7 @@ pub(crate) mod tasks;
 #[cfg(test)]
 mod tests;
 pub(crate) mod workers;
+pub(crate) mod workflows;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -93,6 +94,7 @@ pub(crate) fn serve(state: Arc<State>) -> Front {
         .merge(operations::routes())
         .merge(limits::routes())
         .merge(workers::routes())
+        .merge(workflows::routes())
         .merge(stats::routes())
         .merge(health::routes())
         .merge(metrics::routes())

@@ -245,6 +245,7 @@ fn task(number: usize) -> NewTask {
             max_crashes: 5,
             retry: retry::Policy::default(),
             fingerprint: Some([number as u8; 16]),
+            links: None,
         },
     }
 }

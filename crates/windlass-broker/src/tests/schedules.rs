@@ -26,6 +26,7 @@ fn minutely(adjust: impl FnOnce(&mut Definition)) -> Definition {
                 max_crashes: 3,
                 retry,
                 fingerprint: None,
+                links: None,
             },
         },
         overlap: Overlap::Allow,

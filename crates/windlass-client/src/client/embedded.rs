@@ -65,5 +65,6 @@ fn resolve(submission: Submission, fingerprint: Option<[u8; 16]>) -> broker::Sub
         retention_ms: submission.retention_ms.unwrap_or(RETENTION_MS_DEFAULT),
         metadata: submission.metadata,
         unique: submission.unique,
+        links: submission.links,
     }
 }

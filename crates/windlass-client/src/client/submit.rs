@@ -31,6 +31,7 @@ pub struct Submit {
     pub(crate) retention: Option<Duration>,
     pub(crate) metadata: Vec<(String, String)>,
     pub(crate) unique: Option<Box<Unique>>,
+    pub(crate) dependencies: Vec<TaskId>,
 }
 
 /// A wish for a unique key.
@@ -73,6 +74,7 @@ impl Submit {
             retention: None,
             metadata: Vec::new(),
             unique: None,
+            dependencies: Vec::new(),
         }
     }
 
@@ -168,6 +170,12 @@ impl Submit {
         self
     }
 
+    /// Not before this task has completed; may be said of several. If one of them is cancelled, so is this one.
+    pub fn after(mut self, id: &TaskId) -> Self {
+        self.dependencies.push(id.clone());
+        self
+    }
+
     /// As the REST interface wants it.
     pub(crate) fn body(&self) -> Result<SubmitBody<'_>, Error> {
         let mut body = SubmitBody::new(name("type", &self.kind)?);
@@ -197,6 +205,7 @@ impl Submit {
             body.unique_for_seconds = unique.length.map(seconds);
             body.on_conflict = unique.on_conflict.map(|rule| rule.as_str().to_owned());
         }
+        body.dependencies = self.dependencies.clone();
         Ok(body)
     }
 }

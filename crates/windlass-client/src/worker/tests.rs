@@ -68,6 +68,7 @@ impl Bench {
             metadata: Vec::new(),
             unique: None,
             fingerprint: None,
+            links: None,
         };
         self.broker.submit(submit).await.unwrap().task.record.id
     }

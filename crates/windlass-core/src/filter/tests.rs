@@ -33,6 +33,7 @@ fn record() -> Record {
         max_crashes: 1,
         retry: retry::Policy::default(),
         fingerprint: None,
+        links: None,
     };
     let new = NewTask {
         id: TaskId::new("order:17").unwrap(),

@@ -18,6 +18,7 @@ fn record(seq: u64, state: State) -> Record {
         max_crashes: 1,
         retry: retry::Policy::default(),
         fingerprint: None,
+        links: None,
     };
     let new = NewTask {
         id: TaskId::new(&format!("t{seq}")).unwrap(),

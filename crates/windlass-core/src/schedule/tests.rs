@@ -33,6 +33,7 @@ fn schedule(cron: &str, adjust: impl FnOnce(&mut Definition)) -> Schedule {
                 max_crashes: 1,
                 retry: retry::Policy::default(),
                 fingerprint: None,
+                links: None,
             },
         },
         overlap: Overlap::Allow,

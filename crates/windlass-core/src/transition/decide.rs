@@ -110,7 +110,7 @@ pub fn cancel(record: &Record, now: u64) -> Decision {
 pub fn tick(record: &Record, now: u64) -> Decision {
     if !matches!(
         record.state,
-        State::Scheduled { .. } | State::Retrying { .. } | State::Pending | State::Blocked
+        State::Scheduled { .. } | State::Retrying { .. } | State::Pending | State::Blocked { .. }
     ) {
         return Err(Refusal::WrongState(record.state_name()));
     }
@@ -137,19 +137,24 @@ pub fn lose_lease(record: &Record, body: &Body, error: &str, now: u64) -> Decisi
     }
 }
 
-/// A person asks for a finished task to run again.
+/// A person asks for a finished task to run again, whatever it waited for; [`super::retry_behind`] looks at that too.
 pub fn retry(record: &Record, now: u64) -> Decision {
     match record.state {
-        State::DeadLetter { .. } | State::Cancelled { .. } => Ok(Some(Change::Requeued { at: now })),
+        State::DeadLetter { .. } | State::Cancelled { .. } => {
+            Ok(Some(Change::Requeued { at: now, after: Box::default() }))
+        }
         State::Completed { .. } => Err(Refusal::Terminal(record.state_name())),
         _ => Err(Refusal::WrongState(record.state_name())),
     }
 }
 
-/// A task may be forgotten in every state but running: a worker's report must find something to report to.
+/// A task may be forgotten in every state but running: a worker's report must find something to report to. One that others
+/// wait for is cancelled instead, so that they learn of it, and forgotten when they have.
 pub fn remove(record: &Record, now: u64) -> Decision {
     match record.state {
         State::Running(_) => Err(Refusal::WrongState(record.state_name())),
+        _ if record.must_tell() => Err(Refusal::WrongState(record.state_name())),
+        _ if record.awaited => Ok(Some(Change::Cancelled { at: now, reason: CancelReason::Forgotten })),
         _ => Ok(Some(Change::Removed { at: now })),
     }
 }

@@ -1,7 +1,7 @@
 //! How a record becomes its successor.
 
 use crate::limits::ATTEMPTS_KEPT_MAX;
-use crate::state::{Lease, State};
+use crate::state::{CancelReason, Lease, State};
 use crate::task::{Attempt, Checkpoint, Outcome, Record};
 use crate::transition::Change;
 
@@ -58,6 +58,9 @@ impl Record {
             Change::Cancelled { at, reason } => {
                 self.end_attempt(*at, Outcome::Cancelled, None);
                 self.state = State::Cancelled { at: *at, reason: *reason };
+                if *reason == CancelReason::Forgotten {
+                    self.retention_ms = 0;
+                }
             }
             Change::Checkpointed { at, bytes } => {
                 let saved = || Box::new(Checkpoint { bytes: bytes.clone(), saved_at: *at });
@@ -67,7 +70,18 @@ impl Record {
                 self.order = order;
                 self.state = State::Pending;
             }
-            Change::Requeued { at } => {
+            Change::Settled { at, count } => {
+                let State::Blocked { open } = &mut self.state else { return };
+                *open = open.saturating_sub(*count);
+                if *open == 0 {
+                    self.order = order;
+                    self.state = match self.scheduled_at {
+                        Some(start) if start > *at => State::Scheduled { at: start },
+                        _ => State::Pending,
+                    };
+                }
+            }
+            Change::Requeued { at, after } => {
                 self.order = order;
                 self.attempts = 0;
                 self.crashes = 0;
@@ -77,6 +91,7 @@ impl Record {
                 // not change by when the task has to start.
                 self.expires_at = self.expires_at.filter(|expires| expires > at);
                 self.state = State::Pending;
+                self.wait_for(after.len() as u32);
             }
             Change::Reprioritised { priority, .. } => {
                 self.order = order;

@@ -117,12 +117,12 @@ fn saved(now: u64) -> Bytes {
     if now.is_multiple_of(5) { Bytes::new() } else { Bytes::copy_from_slice(&now.to_be_bytes()) }
 }
 
-fn token(number: u64) -> Token {
+pub(super) fn token(number: u64) -> Token {
     Token { number, secret: number.wrapping_mul(0x9e37_79b9_7f4a_7c15) }
 }
 
 /// A task of three attempts and two crashes at most, created at time 0.
-fn new_task() -> NewTask {
+pub(super) fn new_task() -> NewTask {
     let retry =
         Policy { kind: Kind::Exponential, initial_ms: 1000, factor: 2.0, max_ms: 60_000, jitter: 0.1 };
     NewTask {
@@ -144,6 +144,7 @@ fn new_task() -> NewTask {
             max_crashes: 2,
             retry,
             fingerprint: None,
+            links: None,
         },
     }
 }

@@ -11,18 +11,19 @@ use super::names::{given, parsed};
 use super::time::time;
 use super::v1::{NewTask, RetryPolicy, SubmitBatchRequest};
 use crate::rest::submission;
-use crate::rest::{Fault, Invalid, Metadata, PriorityInput, RetryBody, Seconds, Submission};
+use crate::rest::{Invalid, Metadata, PriorityInput, RetryBody, Seconds, Submission};
 
 impl NewTask {
     /// `now` is the wall clock, `payload_max` in bytes.
     pub fn check(self, now: u64, payload_max: usize) -> Result<Submission, Invalid> {
-        self.refuse_unsupported()?;
         let payload = self.payload.map(|payload| Content::from(payload).check(payload_max)).transpose()?;
         let scheduled_at = self.scheduled_at.map(|at| time("scheduled_at", at)).transpose()?;
         let expires_at = self.expires_at.map(|at| time("expires_at", at)).transpose()?;
         let priority = self.priority.map(|number| PriorityInput::Number(number.into()).check());
         let mut metadata: Vec<_> = self.metadata.into_iter().collect();
         metadata.sort_unstable();
+        let id = |id: &String| parsed("dependencies", id);
+        let dependencies = self.dependencies.iter().map(id).collect::<Result<_, _>>()?;
         Ok(Submission {
             id: given("id", &self.id)?,
             queue: given("queue", &self.queue)?.unwrap_or_else(submission::default_queue),
@@ -61,17 +62,8 @@ impl NewTask {
                 self.unique_for_seconds.map(Seconds),
                 self.on_conflict.as_deref(),
             )?,
+            links: submission::checked_dependencies(dependencies)?,
         })
-    }
-
-    fn refuse_unsupported(&self) -> Result<(), Invalid> {
-        let fields = [("dependencies", !self.dependencies.is_empty())];
-        match fields.into_iter().find(|(_, given)| *given) {
-            Some((field, _)) => {
-                Err(Invalid::new(Fault::NotSupported, field, "is not supported by this version"))
-            }
-            None => Ok(()),
-        }
     }
 }
 
@@ -111,7 +103,7 @@ impl From<retry::Policy> for RetryPolicy {
 mod tests {
     use super::*;
     use crate::grpc::v1::new_task;
-    use crate::rest::{SubmitBody, decode};
+    use crate::rest::{Fault, SubmitBody, decode};
 
     const NOW: u64 = 1_800_000_000_000;
 
@@ -147,11 +139,13 @@ mod tests {
             unique_for_seconds: Some(9.0),
             on_conflict: Some("replace".into()),
             metadata: [("b".to_owned(), "2".to_owned()), ("a".to_owned(), "1".to_owned())].into(),
+            dependencies: vec!["y".into(), "z".into()],
             ..task()
         };
         let rest = r#"{"type":"a","id":"x","queue":"q","payload":{"n": 1},"priority":7,"max_retries":0,"max_crashes":2,
             "timeout_seconds":1.5,"delay_seconds":2,"expires_at":"2027-01-15T08:00:00Z","retry":{"policy":"fixed"},
-            "retention_seconds":60,"unique_key":"u","unique_for_seconds":9,"on_conflict":"replace","metadata":{"a":"1","b":"2"}}"#;
+            "retention_seconds":60,"unique_key":"u","unique_for_seconds":9,"on_conflict":"replace","metadata":{"a":"1","b":"2"},
+            "dependencies":["y","z"]}"#;
         assert_eq!(full.check(NOW, 100), Ok(by_rest(rest)));
     }
 
@@ -168,7 +162,7 @@ mod tests {
             (NewTask { max_retries: Some(1001), ..task() }, "out_of_range", "max_retries"),
             (NewTask { timeout_seconds: Some(f64::NAN), ..task() }, "out_of_range", "timeout_seconds"),
             (NewTask { delay_seconds: Some(-1.0), ..task() }, "out_of_range", "delay_seconds"),
-            (NewTask { dependencies: vec!["x".into()], ..task() }, "not_supported", "dependencies"),
+            (NewTask { dependencies: vec!["y z".into()], ..task() }, "malformed", "dependencies"),
         ];
         for (task, code, field) in table {
             let invalid = task.check(NOW, 100).expect_err(field);

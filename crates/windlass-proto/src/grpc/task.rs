@@ -1,5 +1,6 @@
 //! A task as clients and workers see it.
 
+use windlass_core::limits::DEPENDENCIES_SHOWN_MAX;
 use windlass_core::{Lease, Progress as Made, Record, State, StateName, Task as Known};
 
 use super::time::timestamp;
@@ -49,6 +50,13 @@ impl From<Known> for Task {
             State::Cancelled { reason, .. } => Some(reason.as_str().to_owned()),
             _ => None,
         };
+        let dependencies_open = match record.state {
+            State::Blocked { open } => Some(open),
+            _ => None,
+        };
+        let links = body.links;
+        let ids = links.iter().flat_map(|links| &links.dependencies).take(DEPENDENCIES_SHOWN_MAX);
+        let dependencies = ids.map(|id| id.as_str().to_owned()).collect();
         let lease = lease(&record);
         Self {
             id: record.id.as_str().to_owned(),
@@ -84,6 +92,10 @@ impl From<Known> for Task {
             retry: Some(body.retry.into()),
             metadata: body.metadata.into_iter().collect(),
             key: record.key.map(|key| key.as_str().to_owned()),
+            dependencies,
+            dependency_count: links.as_ref().map_or(0, |links| links.dependencies.len() as u32),
+            dependencies_open,
+            workflow_id: links.and_then(|links| links.workflow).map(|id| id.as_str().to_owned()),
         }
     }
 }
@@ -108,6 +120,8 @@ impl From<Known> for LeasedTask {
             checkpoint: record.checkpoint.map(|it| it.bytes),
             payload: Some(body.payload.into()),
             metadata: body.metadata.into_iter().collect(),
+            dependency_count: body.links.as_ref().map_or(0, |links| links.dependencies.len() as u32),
+            workflow_id: body.links.and_then(|links| links.workflow).map(|id| id.as_str().to_owned()),
         }
     }
 }

@@ -152,6 +152,7 @@ fn template(task: SubmitBody<'_>, source: &Bytes, given: &ScheduleCheck) -> Resu
         retention_ms,
         metadata,
         unique,
+        links,
     } = submission;
     let refused = |field| Err(Invalid::new(Fault::NotSupported, field, "comes from the schedule"));
     if id.is_some() {
@@ -169,8 +170,21 @@ fn template(task: SubmitBody<'_>, source: &Bytes, given: &ScheduleCheck) -> Resu
         let message = "is not possible for the tasks of a schedule: its `overlap` says what happens when one still lives";
         return Err(Invalid::new(Fault::NotSupported, "unique_key", message));
     }
+    if links.is_some() {
+        let message = "the tasks of a schedule depend on none";
+        return Err(Invalid::new(Fault::NotSupported, "dependencies", message));
+    }
     let retention_ms = retention_ms.unwrap_or(given.retention_ms);
-    let body = Body { payload, metadata, timeout_ms, max_retries, max_crashes, retry, fingerprint: None };
+    let body = Body {
+        payload,
+        metadata,
+        timeout_ms,
+        max_retries,
+        max_crashes,
+        retry,
+        fingerprint: None,
+        links: None,
+    };
     Ok(Template { queue, kind, priority, retention_ms, key, body })
 }
 

@@ -1,9 +1,11 @@
 //! A submit as the broker gets it, and the checks that every door shares.
 
+use std::collections::HashSet;
+
 use windlass_core::limits::{
-    BATCH_TASKS_MAX, HORIZON_MS, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, RETRIES_MAX,
+    BATCH_TASKS_MAX, DEPENDENCIES_MAX, HORIZON_MS, METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, RETRIES_MAX,
 };
-use windlass_core::{Name, OnConflict, Payload, Priority, TaskId, Unique, UniqueKey, retry};
+use windlass_core::{Links, Name, OnConflict, Payload, Priority, TaskId, Unique, UniqueKey, retry};
 
 use super::invalid::{Fault, Invalid};
 use super::task::Metadata;
@@ -28,6 +30,7 @@ pub struct Submission {
     pub retention_ms: Option<u64>,
     pub metadata: Vec<(String, String)>,
     pub unique: Option<Box<Unique>>,
+    pub links: Option<Box<Links>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +113,20 @@ pub(crate) fn unique(
         for_ms: length.map(|length| length.check("unique_for_seconds", 1..=HORIZON_MS)).transpose()?,
         on_conflict: on_conflict.map_or(Ok(OnConflict::default()), rule)?,
     })))
+}
+
+/// Each id once, in the order given.
+pub(crate) fn checked_dependencies(mut ids: Vec<TaskId>) -> Result<Option<Box<Links>>, Invalid> {
+    if ids.is_empty() {
+        return Ok(None);
+    }
+    if ids.len() > DEPENDENCIES_MAX {
+        let message = format!("has {} ids, {DEPENDENCIES_MAX} are allowed", ids.len());
+        return Err(Invalid::out_of_range("dependencies", message));
+    }
+    let mut seen = HashSet::with_capacity(ids.len());
+    ids.retain(|id| seen.insert(id.clone()));
+    Ok(Some(Box::new(Links { dependencies: ids, workflow: None })))
 }
 
 pub(crate) fn batch_size(tasks: usize) -> Result<(), Invalid> {

@@ -12,12 +12,12 @@ use windlass_core::limits::{
 use windlass_core::{Class, Name, Payload, Priority, StateName, TaskId, retry};
 
 use super::decode::decode_item;
-use super::invalid::{Fault, Invalid};
+use super::invalid::Invalid;
 use super::json::{Base64, Content};
 use super::problem::Problem;
 use super::retry::RetryBody;
 use super::submission::{
-    Submission, batch_size, checked_metadata, count, default_queue, span, start, unique,
+    Submission, batch_size, checked_dependencies, checked_metadata, count, default_queue, span, start, unique,
 };
 use super::task::Metadata;
 use super::text;
@@ -74,9 +74,14 @@ pub struct SubmitBody<'a> {
     pub retention_seconds: Option<Seconds>,
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
-    #[serde(default, borrow, skip_serializing)]
-    #[cfg_attr(feature = "openapi", schema(ignore))]
-    dependencies: Option<&'a RawValue>,
+    /// Ids of tasks that must complete first, up to 10,000. Each is in the store, or before this one in its batch.
+    #[serde(default, with = "text::list", skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub dependencies: Vec<TaskId>,
+    /// Only for the tasks of a workflow: names of those that must complete first.
+    #[serde(default, with = "text::option_list", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>))]
+    pub after: Option<Vec<Name>>,
     /// At most one live task has this key, of 1 to 256 bytes; freed when the task ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique_key: Option<String>,
@@ -107,7 +112,8 @@ impl<'a> SubmitBody<'a> {
             retry: None,
             retention_seconds: None,
             metadata: Metadata::default(),
-            dependencies: None,
+            dependencies: Vec::new(),
+            after: None,
             unique_key: None,
             unique_for_seconds: None,
             on_conflict: None,
@@ -116,7 +122,20 @@ impl<'a> SubmitBody<'a> {
 
     /// `source` is the body that this was read from, `now` the wall clock, `payload_max` in bytes.
     pub fn check(self, source: &Bytes, now: u64, payload_max: usize) -> Result<Submission, Invalid> {
-        self.refuse_unsupported()?;
+        if self.after.is_some() {
+            let message = "names tasks of a workflow; a single task has dependencies";
+            return Err(Invalid::malformed("after", message));
+        }
+        self.check_node(source, now, payload_max)
+    }
+
+    /// The same for a task of a workflow; what it says of others there is not looked at.
+    pub(crate) fn check_node(
+        self,
+        source: &Bytes,
+        now: u64,
+        payload_max: usize,
+    ) -> Result<Submission, Invalid> {
         let content = Content {
             json: self.payload,
             base64: self.payload_base64,
@@ -148,17 +167,8 @@ impl<'a> SubmitBody<'a> {
                 .transpose()?,
             metadata: checked_metadata(self.metadata)?,
             unique: unique(self.unique_key.as_deref(), self.unique_for_seconds, self.on_conflict.as_deref())?,
+            links: checked_dependencies(self.dependencies)?,
         })
-    }
-
-    fn refuse_unsupported(&self) -> Result<(), Invalid> {
-        let fields = [("dependencies", self.dependencies)];
-        match fields.into_iter().find(|(_, value)| value.is_some()) {
-            Some((field, _)) => {
-                Err(Invalid::new(Fault::NotSupported, field, "is not supported by this version"))
-            }
-            None => Ok(()),
-        }
     }
 }
 
@@ -304,6 +314,9 @@ mod tests {
         assert_eq!(other.start, Start::At(1_800_000_000_000));
         assert_eq!(other.payload, Payload::Json(Bytes::from_static(br#"{"b" : 1, "a":[1.50, 1e2]}"#)));
         assert_eq!(other.metadata[0].0, "z");
+        assert_eq!((plain.links, check(r#"{"type":"a","dependencies":[]}"#).unwrap().links), (None, None));
+        let links = check(r#"{"type":"a","dependencies":["b","a","b"]}"#).unwrap().links.unwrap();
+        assert_eq!(links.dependencies.iter().map(TaskId::as_str).collect::<Vec<_>>(), ["b", "a"]);
     }
 
     #[test]
@@ -338,7 +351,9 @@ mod tests {
             (r#"{"type":"a","retry":{"factor":-1}}"#, 422, "retry.factor"),
             (r#"{"type":"a","retry":{"pace":1}}"#, 400, "retry.pace"),
             (r#"{"type":"a","metadata":{"a":1}}"#, 400, "metadata.a"),
-            (r#"{"type":"a","dependencies":["x"]}"#, 422, "dependencies"),
+            (r#"{"type":"a","dependencies":["x","y z"]}"#, 400, "dependencies[1]"),
+            (r#"{"type":"a","dependencies":"x"}"#, 400, "dependencies"),
+            (r#"{"type":"a","after":["x"]}"#, 400, "after"),
             (r#"{"type":"a","unique_key":""}"#, 422, "unique_key"),
             (r#"{"type":"a","unique_key":7}"#, 400, "unique_key"),
             (r#"{"type":"a","unique_key":"x","unique_for_seconds":0}"#, 422, "unique_for_seconds"),
@@ -350,6 +365,9 @@ mod tests {
         for (text, status, field) in table {
             assert_eq!(refused(text), (status, field.to_owned()), "{text}");
         }
+        let many: Vec<String> = (0..=10_000).map(|i| format!("\"t{i}\"")).collect();
+        let many = format!(r#"{{"type":"a","dependencies":[{}]}}"#, many.join(","));
+        assert_eq!(refused(&many), (422, "dependencies".to_owned()));
         let large = format!(r#"{{"type":"a","payload":"{}"}}"#, "x".repeat(1000));
         assert_eq!(refused(&large), (413, "payload".to_owned()));
         let deep = format!(r#"{{"type":"a","payload":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));

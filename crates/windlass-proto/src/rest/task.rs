@@ -8,7 +8,8 @@ use bytes::Bytes;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
-use windlass_core::{Attempt, Name, Payload, Priority, State, StateName, Task, TaskId, Token};
+use windlass_core::limits::DEPENDENCIES_SHOWN_MAX;
+use windlass_core::{Attempt, Links, Name, Payload, Priority, State, StateName, Task, TaskId, Token};
 
 use super::json::{Base64, Json};
 use super::outcome::ProgressBody;
@@ -53,9 +54,23 @@ pub struct TaskBody {
     /// When the key is free even if the task still lives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique_until: Option<Time>,
-    /// `asked`, `expired` or `replaced`, of a cancelled task.
+    /// `asked`, `expired`, `replaced`, `dependency` or `forgotten`, of a cancelled task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_reason: Option<String>,
+    /// Tasks that must complete first: the first 100 of them.
+    #[serde(default, with = "text::list", skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub dependencies: Vec<TaskId>,
+    /// All of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dependency_count: Option<u32>,
+    /// While it is blocked: those that have not completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dependencies_open: Option<u32>,
+    /// The workflow that it is a node of.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub workflow_id: Option<Name>,
     pub created_at: Time,
     pub updated_at: Time,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -131,6 +146,13 @@ impl From<Task> for TaskBody {
             State::Cancelled { reason, .. } => Some(reason.as_str().to_owned()),
             _ => None,
         };
+        let dependencies_open = match record.state {
+            State::Blocked { open } => Some(open),
+            _ => None,
+        };
+        let links = body.links;
+        let shown = |links: &Links| links.dependencies.iter().take(DEPENDENCIES_SHOWN_MAX).cloned().collect();
+        let dependencies = links.as_deref().map(shown).unwrap_or_default();
         let (worker_id, lease_expires_at) = match record.state {
             State::Running(lease) => (Some(lease.worker), Some(Time::from_ms(lease.expires_at))),
             _ => (None, None),
@@ -165,6 +187,10 @@ impl From<Task> for TaskBody {
             unique_key,
             unique_until,
             cancel_reason,
+            dependencies,
+            dependency_count: links.as_ref().map(|links| links.dependencies.len() as u32).filter(|n| *n > 0),
+            dependencies_open,
+            workflow_id: links.and_then(|links| links.workflow),
             created_at: Time::from_ms(record.created_at),
             updated_at: Time::from_ms(record.updated_at),
             scheduled_at: record.scheduled_at.map(Time::from_ms),

@@ -17,6 +17,7 @@ pub(super) fn kinds(answers: &[Inserted]) -> Vec<&'static str> {
         Inserted::KeyHeld(_) => "held",
         Inserted::Clash => "clash",
         Inserted::QueueFull | Inserted::LimitFull(_) => "full",
+        Inserted::Dependency { .. } => "dependency",
         Inserted::Aborted => "aborted",
     };
     answers.iter().map(kind).collect()

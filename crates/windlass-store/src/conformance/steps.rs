@@ -96,6 +96,7 @@ impl Harness {
                 max_crashes: 3,
                 retry: retry::Policy::default(),
                 fingerprint: Some(fingerprint),
+                links: None,
             },
         }
     }
@@ -241,6 +242,9 @@ impl Harness {
                 *oldest = record.created_at.min(*oldest);
             }
         }
+        let telling = tasks.iter().filter(|task| task.record.must_tell()).count();
+        let endings = self.store.endings(usize::MAX).await.expect("endings");
+        assert_eq!(endings.len(), telling, "ends that have yet to be told");
         assert_eq!(counted, scanned.into_values().collect::<Vec<_>>(), "counters and tasks differ");
         let mut list = ListLimits { limit: 1000, ..ListLimits::default() };
         loop {

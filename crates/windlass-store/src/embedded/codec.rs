@@ -80,6 +80,10 @@ struct RecordMessage {
     history: Vec<AttemptMessage>,
     #[prost(string, optional, tag = "19")]
     key: Option<String>,
+    #[prost(bool, tag = "23")]
+    awaited: bool,
+    #[prost(bool, tag = "24")]
+    member: bool,
     #[prost(message, optional, tag = "21")]
     unique: Option<HoldMessage>,
     #[prost(message, optional, tag = "22")]
@@ -118,6 +122,9 @@ struct StateMessage {
     /// The place in [`CancelReason::ALL`].
     #[prost(uint32, tag = "6")]
     reason: u32,
+    /// Dependencies that have not completed.
+    #[prost(uint32, tag = "7")]
+    open: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -171,6 +178,8 @@ pub(super) fn encode_record(record: &Record, lane: u32) -> Vec<u8> {
         state: Some(state_message(&record.state)),
         attempts: record.attempts,
         crashes: record.crashes,
+        awaited: record.awaited,
+        member: record.member,
         ended: record.ended.map(Into::into),
         created_at: record.created_at,
         updated_at: record.updated_at,
@@ -218,6 +227,8 @@ pub(super) fn decode_record(
         state: state(message.state.ok_or_else(|| wrong("a record without a state"))?)?,
         attempts: message.attempts,
         crashes: message.crashes,
+        awaited: message.awaited,
+        member: message.member,
         ended: message.ended.map(Into::into),
         created_at: message.created_at,
         updated_at: message.updated_at,
@@ -238,7 +249,8 @@ pub(super) fn decode_record(
 fn state_message(state: &State) -> StateMessage {
     let mut message = StateMessage { name: state.name().index() as u32 + 1, ..Default::default() };
     match state {
-        State::Blocked | State::Pending => {}
+        State::Pending => {}
+        State::Blocked { open } => message.open = *open,
         State::Scheduled { at }
         | State::Retrying { at }
         | State::Completed { at }
@@ -263,7 +275,7 @@ fn state(message: StateMessage) -> Result<State> {
     let at = message.at;
     Ok(match message.name {
         1 => State::Scheduled { at },
-        2 => State::Blocked,
+        2 => State::Blocked { open: message.open },
         3 => State::Pending,
         4 => State::Running(Lease {
             token: message.token.ok_or_else(|| wrong("a running task without a lease"))?.into(),
@@ -280,7 +292,7 @@ fn state(message: StateMessage) -> Result<State> {
     })
 }
 
-fn reason(number: u32) -> Result<CancelReason> {
+pub(super) fn reason(number: u32) -> Result<CancelReason> {
     let known = CancelReason::ALL.into_iter().find(|reason| *reason as u32 == number);
     known.ok_or_else(|| wrong("unknown reason of a cancel"))
 }

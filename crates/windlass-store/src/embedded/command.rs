@@ -11,7 +11,9 @@ use super::codec::{self, NewTaskMessage, TransitionMessage, Undecodable, Writer}
 use super::flow::LimitEntry;
 use super::operations::OperationEntry;
 use super::schedules::ScheduleEntry;
-use crate::store::{Claim, Insert, SetLimit, WriteOperation, WriteSchedule};
+use super::settles::SettleEntry;
+use super::workflows::WorkflowEntry;
+use crate::store::{Claim, Insert, InsertWorkflow, SetLimit, Settle, WriteOperation, WriteSchedule};
 
 #[derive(Debug)]
 pub(super) enum Command {
@@ -43,6 +45,14 @@ pub(super) enum Command {
     Operate {
         write: WriteOperation,
     },
+    /// The tasks are beside it.
+    Workflow {
+        insert: InsertWorkflow,
+        tasks: Vec<Submitted>,
+    },
+    Settle {
+        settles: Vec<Settle>,
+    },
 }
 
 /// A new task with its body in the form in which it is kept.
@@ -66,6 +76,10 @@ struct Entry {
     schedule: Option<ScheduleEntry>,
     #[prost(message, optional, tag = "6")]
     limit: Option<LimitEntry>,
+    #[prost(message, optional, tag = "7")]
+    settle: Option<SettleEntry>,
+    #[prost(message, optional, tag = "8")]
+    workflow: Option<WorkflowEntry>,
     #[prost(message, optional, tag = "9")]
     operation: Option<OperationEntry>,
 }
@@ -152,6 +166,8 @@ impl Command {
             Command::Limit { set, now } => entry.limit = Some(LimitEntry::new(set, *now)),
             Command::Schedule { write, tasks } => entry.schedule = Some(ScheduleEntry::new(write, tasks)),
             Command::Operate { write } => entry.operation = Some(OperationEntry::new(write)),
+            Command::Workflow { insert, tasks } => entry.workflow = Some(WorkflowEntry::new(insert, tasks)),
+            Command::Settle { settles } => entry.settle = Some(SettleEntry::new(settles)),
         }
         entry.encode_to_vec().into()
     }
@@ -191,6 +207,13 @@ impl Command {
         if let Some(limit) = entry.limit {
             let (set, now) = limit.into_set()?;
             return Ok(Command::Limit { set, now });
+        }
+        if let Some(workflow) = entry.workflow {
+            let (insert, tasks) = workflow.into_insert()?;
+            return Ok(Command::Workflow { insert, tasks });
+        }
+        if let Some(settle) = entry.settle {
+            return Ok(Command::Settle { settles: settle.into_settles()? });
         }
         Err(Undecodable::unknown_command())
     }

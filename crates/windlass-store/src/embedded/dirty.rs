@@ -16,8 +16,10 @@ use super::index::Place;
 /// The index's lanes that are not for ready tasks.
 pub(super) const WAKE_LANE: u32 = 0;
 pub(super) const PRUNE_LANE: u32 = 1;
+/// Tasks that ended and have yet to tell those who wait for them, by number.
+pub(super) const TELL_LANE: u32 = 2;
 /// The first lane of ready tasks.
-pub(super) const READY_LANES: u32 = 2;
+pub(super) const READY_LANES: u32 = 3;
 
 #[derive(Debug, Clone)]
 pub(super) struct Slot {
@@ -52,6 +54,12 @@ pub(super) struct Keys {
     pub(super) wake: Option<Place>,
     pub(super) prune: Option<Place>,
     pub(super) state: u8,
+    /// Stands in the lane of those who have yet to tell, at [`tell_place`].
+    pub(super) tells: bool,
+}
+
+pub(super) fn tell_place(seq: u64) -> Place {
+    (0, seq)
 }
 
 impl Keys {
@@ -63,6 +71,7 @@ impl Keys {
             wake: record.wake_at().map(|at| (at, record.seq)),
             prune: record.prune_at().map(|at| (at, record.seq)),
             state: record.state_name().index() as u8,
+            tells: record.must_tell(),
         }
     }
 }

@@ -24,7 +24,10 @@ use super::machine::{Machine, Output};
 use super::space::Space;
 use crate::clock::Clock;
 use crate::log::{self, Log};
-use crate::store::{Committed, Error, Inserted, LimitWritten, OperationWritten, ScheduleWritten, Signals};
+use crate::store::{
+    Committed, Error, Inserted, LimitWritten, OperationWritten, ScheduleWritten, Settled, Signals,
+    WorkflowInserted,
+};
 use crate::waiting::Waiting;
 
 /// What the threads and the callers share.
@@ -201,9 +204,9 @@ fn append(shared: &Shared, log: &mut Log, ops: &mut Vec<Op>) -> Result<u64, Erro
         match log.append(ops.iter().map(|op| &op.entry)) {
             Ok(first) => return Ok(first),
             Err(log::Error::NoSpace { .. }) => {
-                let (refused, rest): (Vec<Op>, Vec<Op>) = std::mem::take(ops)
-                    .into_iter()
-                    .partition(|op| matches!(op.reply, Reply::Inserted(_) | Reply::Scheduled(_)));
+                let (refused, rest): (Vec<Op>, Vec<Op>) = std::mem::take(ops).into_iter().partition(|op| {
+                    matches!(op.reply, Reply::Inserted(_) | Reply::Scheduled(_) | Reply::Workflow(_))
+                });
                 let nothing_helps = refused.is_empty();
                 refused.into_iter().for_each(|op| op.reply.refuse(Error::NoSpace));
                 if nothing_helps {
@@ -238,6 +241,7 @@ fn hand_over(shared: &Shared, ops: &mut Vec<Op>) {
                 // Where there are limits, one with a key may have to wait: only the state knows.
                 new.task.scheduled_at.is_none_or(|at| at <= new.task.created_at)
                     && !(limited && new.task.key.is_some())
+                    && new.task.body.dependencies().is_empty()
             };
             let count = group.iter().filter(ready).count();
             woken.extend(shared.take_waiters(&first.queue, &first.kind, count));
@@ -305,6 +309,8 @@ enum Answer {
     Scheduled(oneshot::Sender<Result<ScheduleWritten, Error>>, Result<ScheduleWritten, Error>),
     Operated(oneshot::Sender<Result<OperationWritten, Error>>, Result<OperationWritten, Error>),
     Limited(oneshot::Sender<Result<LimitWritten, Error>>, LimitWritten),
+    Settled(oneshot::Sender<Result<Vec<Settled>, Error>>, Vec<Settled>),
+    Workflow(oneshot::Sender<Result<WorkflowInserted, Error>>, Result<WorkflowInserted, Error>),
 }
 
 impl Answer {
@@ -318,6 +324,8 @@ impl Answer {
             Answer::Scheduled(reply, written) => drop(reply.send(written)),
             Answer::Operated(reply, written) => drop(reply.send(written)),
             Answer::Limited(reply, written) => drop(reply.send(Ok(written))),
+            Answer::Settled(reply, settled) => drop(reply.send(Ok(settled))),
+            Answer::Workflow(reply, inserted) => drop(reply.send(inserted)),
         }
     }
 }
@@ -348,6 +356,7 @@ fn settle(shared: &Arc<Shared>, machine: &Machine, op: Op, output: Output) -> Op
         (Reply::Committed(reply), Output::TooManyLanes) => {
             Some(Answer::Committed(reply, Err(Error::TooManyLanes)))
         }
+        (Reply::Settled(reply), Output::Settled(settled)) => Some(Answer::Settled(reply, settled)),
         (Reply::Paused(reply), _) => Some(Answer::Paused(reply)),
         (Reply::Limited(reply), Output::Limited(written)) => Some(Answer::Limited(reply, written)),
         (Reply::Scheduled(reply), Output::Scheduled(written)) => Some(Answer::Scheduled(reply, Ok(written))),
@@ -357,6 +366,10 @@ fn settle(shared: &Arc<Shared>, machine: &Machine, op: Op, output: Output) -> Op
         (Reply::Operated(reply), Output::Operated(written)) => Some(Answer::Operated(reply, Ok(written))),
         (Reply::Operated(reply), Output::TooManyLanes) => {
             Some(Answer::Operated(reply, Err(Error::TooManyLanes)))
+        }
+        (Reply::Workflow(reply), Output::Workflow(inserted)) => Some(Answer::Workflow(reply, Ok(inserted))),
+        (Reply::Workflow(reply), Output::TooManyLanes) => {
+            Some(Answer::Workflow(reply, Err(Error::TooManyLanes)))
         }
         _ => None,
     }

@@ -9,7 +9,9 @@ use tokio::sync::oneshot;
 
 use super::claims::Request;
 use super::command::Command;
-use crate::store::{Committed, Error, Inserted, LimitWritten, OperationWritten, ScheduleWritten};
+use crate::store::{
+    Committed, Error, Inserted, LimitWritten, OperationWritten, ScheduleWritten, Settled, WorkflowInserted,
+};
 
 /// Bytes and operations that may wait: beyond them callers are told to come again.
 const WAITING_BYTES_MAX: usize = 64 << 20;
@@ -31,10 +33,12 @@ pub(super) enum Reply {
     Inserted(oneshot::Sender<Result<Vec<Inserted>, Error>>),
     Claimed(Request),
     Committed(oneshot::Sender<Result<Vec<Committed>, Error>>),
+    Settled(oneshot::Sender<Result<Vec<Settled>, Error>>),
     Paused(oneshot::Sender<Result<(), Error>>),
     Scheduled(oneshot::Sender<Result<ScheduleWritten, Error>>),
     Operated(oneshot::Sender<Result<OperationWritten, Error>>),
     Limited(oneshot::Sender<Result<LimitWritten, Error>>),
+    Workflow(oneshot::Sender<Result<WorkflowInserted, Error>>),
     /// Nobody asked: tasks given back for a caller who went away.
     Nobody,
 }
@@ -59,10 +63,12 @@ impl Reply {
         match self {
             Reply::Inserted(reply) => drop(reply.send(Err(error))),
             Reply::Committed(reply) => drop(reply.send(Err(error))),
+            Reply::Settled(reply) => drop(reply.send(Err(error))),
             Reply::Paused(reply) => drop(reply.send(Err(error))),
             Reply::Scheduled(reply) => drop(reply.send(Err(error))),
             Reply::Operated(reply) => drop(reply.send(Err(error))),
             Reply::Limited(reply) => drop(reply.send(Err(error))),
+            Reply::Workflow(reply) => drop(reply.send(Err(error))),
             Reply::Claimed(request) => request.answer(Err(error)),
             Reply::Nobody => {}
         }

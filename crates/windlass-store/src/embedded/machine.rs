@@ -5,7 +5,9 @@
 //! It never fails half-way: what can be refused is checked before the first change. An error means that the index could not be
 //! read or is damaged, and ends the store.
 
+mod change;
 mod claim;
+mod dependents;
 mod gained;
 mod home;
 mod insert;
@@ -18,30 +20,33 @@ mod reindex;
 mod relocate;
 mod schedules;
 mod unique;
+mod workflows;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::flow::{Delta, load};
-use windlass_core::{Body, Change, Record, State, StateName, Task, Transition};
+use windlass_core::flow::Delta;
+use windlass_core::{Body, Record, State, StateName, Task};
 
 use super::codec;
 use super::command::Command;
-use super::dirty::{Dirty, Frozen, Keys, PRUNE_LANE, READY_LANES, Slot, WAKE_LANE, weight};
+use super::dirty::{Dirty, Frozen, Keys, PRUNE_LANE, READY_LANES, Slot, TELL_LANE, WAKE_LANE, tell_place};
+use super::edges::{self, Edges};
 use super::holders::{self, Holders};
 use super::index::{self, Index};
 use super::leases::Leases;
-use super::names::{Changed, KEYED_LANES, Names, share_of};
+use super::names::{Changed, KEYED_LANES, Names};
 use super::operations::{self as operations_table, Register};
 use super::schedules::{self as schedules_table, Book};
 use super::tables::{MetaMessage, Row, Snapshot};
+use super::workflows::{self as workflows_table, Workflows};
 use crate::clock::Clock;
 use crate::depth::Room;
 use crate::store::{
-    Committed, Error, Inserted, Ledger, LimitWritten, OperationWritten, ScheduleWritten, Signals,
+    Committed, Error, Inserted, Ledger, LimitWritten, OperationWritten, ScheduleWritten, Settled, Signals,
+    WorkflowInserted,
 };
 pub(super) use read::{Listing, Stored};
-use relocate::Located;
 
 #[derive(Debug)]
 pub(super) struct Machine {
@@ -56,6 +61,8 @@ pub(super) struct Machine {
     schedules: Book,
     holders: Holders,
     operations: Register,
+    edges: Edges,
+    workflows: Workflows,
     next_number: u64,
     next_claim: u64,
     /// The last command that was applied.
@@ -81,10 +88,12 @@ pub(super) enum Output {
     TooManyLanes,
     Claimed(Vec<Task>),
     Committed(Vec<Committed>),
+    Settled(Vec<Settled>),
     Paused,
     Scheduled(ScheduleWritten),
     Operated(OperationWritten),
     Limited(LimitWritten),
+    Workflow(WorkflowInserted),
 }
 
 /// A task as the tables have it.
@@ -105,6 +114,8 @@ pub(super) struct Frame {
     pub(super) schedules: schedules_table::Changed,
     pub(super) keys: holders::Changed,
     pub(super) operations: operations_table::Changed,
+    pub(super) edges: edges::Changed,
+    pub(super) workflows: workflows_table::Changed,
     pub(super) meta: MetaMessage,
 }
 
@@ -136,6 +147,8 @@ impl Machine {
             schedules: saved.schedules,
             holders: Holders::default(),
             operations: saved.operations,
+            edges: Edges::default(),
+            workflows: Workflows::default(),
             next_number: saved.state.next_number,
             next_claim: saved.state.next_claim,
             applied: saved.state.applied,
@@ -188,6 +201,14 @@ impl Machine {
             Command::Schedule { write, tasks } => self.write_schedule(write, tasks)?,
             Command::Operate { write } => self.write_operation(write)?,
             Command::Limit { set, now } => self.set_limit(set, *now),
+            Command::Workflow { insert, tasks } => self.insert_workflow(insert, tasks)?,
+            Command::Settle { settles } => {
+                let mut done = Vec::with_capacity(settles.len());
+                for settle in settles {
+                    done.push(self.settle(settle)?);
+                }
+                Output::Settled(done)
+            }
         };
         self.applied = index;
         self.broken = false;
@@ -222,85 +243,6 @@ impl Machine {
         Ok(())
     }
 
-    fn commit(&mut self, transition: &Transition) -> Result<Committed, Error> {
-        let seen = match self.dirty.get(transition.seq) {
-            Some(slot) => (!slot.gone && slot.record.id == transition.id).then_some(slot.record.revision),
-            None => {
-                let stored = self.stored(transition.seq)?;
-                stored
-                    .map(|stored| stored.record)
-                    .filter(|record| record.id == transition.id)
-                    .map(|it| it.revision)
-            }
-        };
-        let Some(revision) = seen else {
-            let known = self.seq_of(&transition.id)?.is_some();
-            return Ok(if known { Committed::Conflict } else { Committed::Missing });
-        };
-        if revision != transition.revision || matches!(transition.change, Change::Claimed { .. }) {
-            return Ok(Committed::Conflict);
-        }
-        if let Change::Requeued { at } = transition.change
-            && let Some(holder) = self.in_the_way(transition.seq, at)?
-        {
-            return Ok(Committed::KeyHeld(holder));
-        }
-        let mut record = self.change(transition.seq, &transition.change)?;
-        self.leases.complete(&mut record);
-        Ok(Committed::Done(Box::new(record)))
-    }
-
-    /// Carries out a change on a task that is there, in every structure at once. Returns the record after it.
-    fn change(&mut self, seq: u64, change: &Change) -> Result<Record, Error> {
-        let number = self.next_number;
-        let slot = self.slot(seq)?.ok_or_else(|| missing(seq))?;
-        let (lane, stood, queue, priority) = (slot.lane, slot.home, slot.queue, slot.record.priority);
-        let before = Keys::of(&slot.record, stood);
-        let (from, grown) = (slot.record.state_name(), weight(&slot.record));
-        slot.record.evolve(change, number);
-        let record = slot.record.clone();
-        let home = self.rehome(seq, &record, from, stood);
-        self.dirty.grew(weight(&record).saturating_sub(grown));
-        if change.takes_place() {
-            self.next_number += 1;
-        }
-        self.write_down(change, from, &record);
-        self.settle_key(&record, change)?;
-        if let Change::Reprioritised { .. } | Change::Moved { .. } = change {
-            self.relocate(&record, Located { lane, home, queue, priority, keys: before })?;
-            return Ok(record);
-        }
-        let (after, to) = match change {
-            Change::Removed { .. } => {
-                self.dirty.remove(seq);
-                (None, None)
-            }
-            _ => (Some(Keys::of(&record, home)), Some(record.state_name())),
-        };
-        self.names.count(queue, record.priority, Some(from), to);
-        self.reindex(seq, Some(before), after)?;
-        let share = record.key.as_ref().and_then(|_| share_of(home));
-        self.names.flow.count(lane - READY_LANES, share, load(from), to.and_then(load));
-        // A checkpoint is no business of the lease, which goes on as it was.
-        if matches!(change, Change::Checkpointed { .. }) {
-            return Ok(record);
-        }
-        if from == StateName::Running {
-            self.leases.end(seq);
-        }
-        if matches!(record.state, State::Running(_)) {
-            self.leases.begin(&record, self.clock.now());
-            self.tell_nearer_lease(seq);
-        }
-        Ok(record)
-    }
-
-    fn tell_nearer_lease(&mut self, seq: u64) {
-        if self.leases.is_nearer(seq) {
-            self.signals.leases.notify_one();
-        }
-    }
-
     /// The slot of a task that is there, brought into this generation if need be.
     fn slot(&mut self, seq: u64) -> Result<Option<&mut Slot>, Error> {
         if !self.dirty.is_active(seq) {
@@ -318,7 +260,8 @@ impl Machine {
             // From here on the table's entries for this task do not count, so memory must have them.
             let keys = Keys::of(&slot.record, slot.home);
             let at = |lane: u32, place: Option<index::Place>| place.map(|place| (lane, place));
-            let entries = [keys.ready, at(WAKE_LANE, keys.wake), at(PRUNE_LANE, keys.prune)];
+            let tell = keys.tells.then(|| (TELL_LANE, tell_place(seq)));
+            let entries = [keys.ready, at(WAKE_LANE, keys.wake), at(PRUNE_LANE, keys.prune), tell];
             for (lane, place) in entries.into_iter().flatten() {
                 self.index.insert(lane, place, seq);
             }
@@ -363,6 +306,8 @@ impl Machine {
             schedules: self.schedules.freeze(),
             keys: self.holders.freeze(),
             operations: self.operations.freeze(),
+            edges: self.edges.freeze(),
+            workflows: self.workflows.freeze(),
             meta: MetaMessage::new(self.applied, self.next_number, self.next_claim, &self.ledger),
         }
     }
@@ -370,7 +315,8 @@ impl Machine {
     /// The checkpoint is done. Returns what is left to drop, for a thread with time for it.
     pub(super) fn thaw(&mut self, snapshot: Snapshot) -> impl Sized + use<> {
         let old = std::mem::replace(&mut self.snapshot, Arc::new(snapshot));
-        (old, self.dirty.thaw(), self.index.thaw(), self.holders.thaw())
+        let rest = (self.holders.thaw(), self.edges.thaw(), self.workflows.thaw());
+        (old, self.dirty.thaw(), self.index.thaw(), rest)
     }
 }
 

@@ -23,10 +23,12 @@ use windlass_core::flow::Delta;
 use self::block::{BLOCK_TASKS, entries};
 pub(super) use self::saved::{LaneMessage, MetaMessage, QueueMessage, Saved};
 use self::set::{SPAN, Set};
+use super::edges::{self, EDGES};
 use super::flow;
 use super::holders::{self, KeyTable};
 use super::operations::{self, Register};
 use super::schedules::{self, Book};
+use super::workflows;
 use crate::store::Error;
 
 /// `(lane, a, b)`, see `index`.
@@ -84,6 +86,8 @@ pub(super) fn open(path: &Path, cache_bytes: usize, verify_bytes: u64) -> Result
     holders::write(&write, &Default::default())?;
     operations::write(&write, &Vec::new())?;
     flow::write(&write, &Delta::default())?;
+    edges::write(&write, &Default::default())?;
+    workflows::write(&write, &workflows::Changed::default())?;
     write.commit().map_err(failed("make the tables"))?;
     Ok(database)
 }
@@ -128,6 +132,8 @@ pub(super) struct Snapshot {
     moved: ReadOnlyTable<OrderKey, u64>,
     listing: ReadOnlyTable<ListingKey, &'static [u8]>,
     keys: KeyTable,
+    edges: edges::Table,
+    workflows: workflows::Tables,
     read: ReadTransaction,
     latest: Mutex<Option<(u64, Bytes)>>,
 }
@@ -160,9 +166,19 @@ impl Snapshot {
             moved: read.open_table(MOVED).map_err(failed("open a table"))?,
             listing: read.open_table(LISTING).map_err(failed("open a table"))?,
             keys: KeyTable::open(&read)?,
+            edges: read.open_table(EDGES).map_err(failed("open a table"))?,
+            workflows: workflows::Tables::open(&read)?,
             read,
             latest: Mutex::new(None),
         })
+    }
+
+    pub(super) fn workflows(&self) -> &workflows::Tables {
+        &self.workflows
+    }
+
+    pub(super) fn edges(&self) -> &edges::Table {
+        &self.edges
     }
 
     pub(super) fn task(&self, seq: u64) -> Result<Option<Row>, Error> {

@@ -30,6 +30,7 @@ fn task(id: &str) -> NewTask {
         max_crashes: 5,
         retry: retry::Policy::default(),
         fingerprint: Some([7; 16]),
+        links: None,
     };
     NewTask {
         id: TaskId::new(id).unwrap(),

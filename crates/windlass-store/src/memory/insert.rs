@@ -1,6 +1,6 @@
 //! Adding tasks, and who has which unique key.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use windlass_core::unique::{self, Contest};
 use windlass_core::{Body, Change, NewTask, Now, Record, Task, TaskId, UniqueKey};
@@ -27,6 +27,9 @@ impl Tables {
         if let Some(answer) = self.known(&new) {
             return answer;
         }
+        if let Some((id, cancelled)) = self.broken_dependency(&new, None) {
+            return Inserted::Dependency { id, cancelled };
+        }
         let contest = self.contest(&new, None);
         let (holder, evict) = match contest {
             None | Some((_, Contest::Free)) => (None, None),
@@ -41,12 +44,18 @@ impl Tables {
         if let Some(refused) = self.no_room(&new, room, Some(&freed)) {
             return refused;
         }
+        let open = self.open_dependencies(&new.body);
         let old = holder.zip(evict).map(|(holder, change)| self.change(holder.seq, &change, now));
-        let record = Record::submitted(&new, self.next_number());
+        let mut record = Record::submitted(&new, self.next_number());
+        record.wait_for(open.len() as u32);
+        self.wait_for(record.seq, &open);
         self.ledger.submitted += 1;
         self.ids.insert(record.id.clone(), record.seq);
         if let Some(hold) = &record.unique {
             self.keys.insert(hold.key.clone(), record.seq);
+        }
+        if record.member {
+            self.workflows.moved(record.seq, None, Some(record.state_name()));
         }
         self.enter(Task { record: record.clone(), body: new.body }, None, now);
         match old {
@@ -85,8 +94,8 @@ impl Tables {
         let answers: Vec<Inserted> =
             tasks.iter().map(|new| self.rehearse_one(new, room, &mut batch)).collect();
         let refused = |answer: &Inserted| {
-            use Inserted::{Clash, KeyHeld, LimitFull, QueueFull};
-            matches!(answer, Clash | QueueFull | LimitFull(_) | KeyHeld(_))
+            use Inserted::{Clash, Dependency, KeyHeld, LimitFull, QueueFull};
+            matches!(answer, Clash | QueueFull | LimitFull(_) | KeyHeld(_) | Dependency { .. })
         };
         answers.iter().any(refused).then_some(answers)
     }
@@ -98,6 +107,9 @@ impl Tables {
         if let Some(earlier) = batch.ids.get(&new.id) {
             return if earlier.repeats(&new.body) { Inserted::Aborted } else { Inserted::Clash };
         }
+        if let Some((id, cancelled)) = self.broken_dependency(new, Some(batch)) {
+            return Inserted::Dependency { id, cancelled };
+        }
         let evicted = match self.contest(new, Some(batch)) {
             None | Some((_, Contest::Free)) => None,
             Some((holder, Contest::Return)) => {
@@ -105,7 +117,7 @@ impl Tables {
                 return stored.map_or(Inserted::Aborted, |task| Inserted::Live(Box::new(task.clone())));
             }
             Some((holder, Contest::Reject)) => return Inserted::KeyHeld(holder.id),
-            Some((holder, Contest::Evict(_))) => Some(holder).filter(Record::waits),
+            Some((holder, Contest::Evict(_))) => Some(holder),
         };
         if depth::matters(&self.ready.flow, room) {
             evicted.iter().for_each(|holder| batch.depths.go(holder));
@@ -115,6 +127,7 @@ impl Tables {
             }
             batch.depths.come(new);
         }
+        batch.evicted.extend(evicted.map(|holder| holder.id));
         batch.ids.insert(&new.id, &new.body);
         if let Some(asked) = &new.unique {
             // Numbers begin with 1, so this one names no task.
@@ -134,7 +147,7 @@ impl Tables {
     pub(super) fn settle_key(&mut self, record: &Record, change: &Change) {
         let Some(hold) = &record.unique else { return };
         match change {
-            Change::Requeued { at } if !hold.is_over(*at) => {
+            Change::Requeued { at, .. } if !hold.is_over(*at) => {
                 self.keys.insert(hold.key.clone(), record.seq);
             }
             _ if !record.state.is_terminal() && !matches!(change, Change::Removed { .. }) => {}
@@ -148,8 +161,10 @@ impl Tables {
 
 /// The part of an atomic batch that was looked at, as if it had been added.
 #[derive(Debug, Default)]
-struct Batch<'a> {
-    ids: HashMap<&'a TaskId, &'a Body>,
+pub(super) struct Batch<'a> {
+    pub(super) ids: HashMap<&'a TaskId, &'a Body>,
     keys: HashMap<&'a UniqueKey, Record>,
+    /// Tasks that would give way, of the batch and of the store.
+    pub(super) evicted: HashSet<TaskId>,
     depths: Depths,
 }

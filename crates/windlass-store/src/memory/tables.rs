@@ -3,21 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use windlass_core::limits::{PAGE_ROWS_MAX, PAGE_SCAN_MAX};
 use windlass_core::{
     Change, Class, Name, Now, Record, State, StateName, Task, TaskId, Transition, UniqueKey,
 };
 
+use super::dependents::Dependents;
 use super::leases::Leases;
 use super::ready::Ready;
 use super::serving::Waiter;
+use super::workflows::Workflows;
 use crate::operations::Operations;
 use crate::schedules::Schedules;
-use crate::store::{Committed, Due, Ledger, List, Page, QueueCounts, Signals};
+use crate::store::{Committed, Due, Ledger, QueueCounts, Signals};
 use crate::waiting::Waiting;
-
-/// How far back a place in line is told.
-const POSITION_MAX: usize = 10_000;
 
 /// Pairs of a wall-clock time and the `seq` of the task that comes up then.
 pub(super) type Timers = BTreeSet<(u64, u64)>;
@@ -37,6 +35,8 @@ pub(super) struct Tables {
     /// The task that took each unique key last, as long as it lives.
     pub(super) keys: HashMap<UniqueKey, u64>,
     pub(super) operations: Operations,
+    pub(super) dependents: Dependents,
+    pub(super) workflows: Workflows,
     pub(super) signals: Arc<Signals>,
     /// What the loop that opens gates waits for.
     pub(super) awaited_gate: u64,
@@ -53,7 +53,7 @@ pub(super) struct Tables {
 pub(super) struct Queue {
     pub(super) counts: QueueCounts,
     /// `created_at` and `seq` of the pending tasks.
-    pending: BTreeSet<(u64, u64)>,
+    pub(super) pending: BTreeSet<(u64, u64)>,
 }
 
 impl Tables {
@@ -71,6 +71,8 @@ impl Tables {
             schedules: Schedules::default(),
             keys: HashMap::new(),
             operations: Operations::default(),
+            dependents: Dependents::default(),
+            workflows: Workflows::default(),
             signals,
             awaited_gate: u64::MAX,
             waiting: Waiting::default(),
@@ -92,16 +94,25 @@ impl Tables {
 
     pub(super) fn commit(&mut self, transition: &Transition, now: Now) -> Committed {
         let Some(task) = self.find(&transition.id) else { return Committed::Missing };
-        let Record { seq, revision, .. } = task.record;
+        let Record { seq, revision, awaited, .. } = task.record;
         // Leases are given out by claims alone: they number the tokens.
         let claimed = matches!(transition.change, Change::Claimed { .. });
         if claimed || (seq, revision) != (transition.seq, transition.revision) {
             return Committed::Conflict;
         }
-        if let Change::Requeued { at } = transition.change
+        if let Change::Requeued { at, .. } = transition.change
             && let Some(holder) = self.key_holder(&task.record, at)
         {
             return Committed::KeyHeld(holder);
+        }
+        match &transition.change {
+            Change::Removed { .. } if awaited => return Committed::Conflict,
+            Change::Requeued { after, .. } => {
+                let found: Option<Vec<u64>> = after.iter().map(|id| self.ids.get(id).copied()).collect();
+                let Some(parents) = found else { return Committed::Conflict };
+                self.wait_for(seq, &parents);
+            }
+            _ => {}
         }
         Committed::Done(Box::new(self.change(seq, &transition.change, now)))
     }
@@ -122,7 +133,11 @@ impl Tables {
         self.ledger.count(change);
         let record = task.record.clone();
         self.settle_key(&record, change);
-        if matches!(change, Change::Removed { .. }) {
+        let gone = matches!(change, Change::Removed { .. });
+        if record.member {
+            self.workflows.moved(seq, Some(before), (!gone).then(|| record.state_name()));
+        }
+        if gone {
             self.ids.remove(&record.id);
             self.ready.forget(&record, before);
         } else if record.queue != queue {
@@ -156,14 +171,35 @@ impl Tables {
         if let Some(at) = record.wake_at() {
             start(&mut self.wakes, (at, seq), &self.signals.due);
         }
+        self.tasks.insert(seq, task);
+        self.enter_ends(seq);
+    }
+
+    /// The part of [`Tables::enter`] that depends on whether others wait for the task.
+    pub(super) fn enter_ends(&mut self, seq: u64) {
+        let record = &self.tasks[&seq].record;
         if let Some(at) = record.prune_at() {
             start(&mut self.prunes, (at, seq), &self.signals.prunable);
         }
-        self.tasks.insert(seq, task);
+        if record.must_tell() {
+            self.dependents.ended.insert(seq);
+            self.signals.dependents.notify_one();
+        }
+    }
+
+    pub(super) fn leave_ends(&mut self, seq: u64) {
+        let record = &self.tasks[&seq].record;
+        if let Some(at) = record.prune_at() {
+            self.prunes.remove(&(at, seq));
+        }
+        if record.must_tell() {
+            self.dependents.ended.remove(&seq);
+        }
     }
 
     /// Takes a task out of every map but that of the ids.
     fn exit(&mut self, seq: u64) -> Task {
+        self.leave_ends(seq);
         let task = self.tasks.remove(&seq).expect("only tasks that are there change");
         let record = &task.record;
         let queue = self.queue(&record.queue);
@@ -179,9 +215,6 @@ impl Tables {
         }
         if let Some(at) = record.wake_at() {
             self.wakes.remove(&(at, seq));
-        }
-        if let Some(at) = record.prune_at() {
-            self.prunes.remove(&(at, seq));
         }
         task
     }
@@ -224,43 +257,6 @@ impl Tables {
             .collect();
         let next = timers.iter().nth(tasks.len()).map(|(at, _)| *at);
         Due { tasks, next }
-    }
-
-    pub(super) fn list(&self, list: &List) -> Page {
-        let limit = list.limit.min(PAGE_ROWS_MAX);
-        let mut page = Page::default();
-        if limit == 0 {
-            return page;
-        }
-        let mut older = self.tasks.range(..list.before.unwrap_or(u64::MAX)).rev().peekable();
-        for (&seq, task) in older.by_ref().take(PAGE_SCAN_MAX) {
-            page.next = Some(seq);
-            if list.matches(&task.record) {
-                page.tasks.push(task.clone());
-            }
-            if page.tasks.len() == limit {
-                break;
-            }
-        }
-        if older.peek().is_none() {
-            page.next = None;
-        }
-        page
-    }
-
-    pub(super) fn position(&self, id: &TaskId) -> Option<u64> {
-        self.ready.position(&self.find(id)?.record, POSITION_MAX)
-    }
-
-    pub(super) fn queues(&self, name: Option<&Name>) -> Vec<QueueCounts> {
-        let counts = |queue: &Queue| QueueCounts {
-            oldest_pending_at: queue.pending.first().map(|(created_at, _)| *created_at),
-            ..queue.counts.clone()
-        };
-        match name {
-            Some(name) => self.queues.get(name).map(counts).into_iter().collect(),
-            None => self.queues.values().map(counts).collect(),
-        }
     }
 
     pub(super) fn close(&mut self) {

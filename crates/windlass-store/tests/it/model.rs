@@ -4,6 +4,7 @@
 
 mod both;
 mod commands;
+mod dependents;
 mod flow;
 mod inserts;
 mod lists;
@@ -77,7 +78,7 @@ async fn memory_agrees_with_itself() {
     for seed in seeds(6) {
         let clock = ManualClock::shared();
         let a = MemoryStore::new(clock.clone());
-        run(Trial { seed, steps: 800, far: u64::MAX }, clock.clone(), a, async || {
+        run(Trial { seed, steps: 900, far: u64::MAX }, clock.clone(), a, async || {
             MemoryStore::new(clock.clone()) as Arc<dyn Store>
         })
         .await;
@@ -87,7 +88,7 @@ async fn memory_agrees_with_itself() {
 #[tokio::test]
 async fn embedded_agrees_with_memory() {
     for seed in seeds(6) {
-        check_embedded(Trial { seed, steps: 800, far: u64::MAX }, |_| {}).await;
+        check_embedded(Trial { seed, steps: 900, far: u64::MAX }, |_| {}).await;
     }
 }
 
@@ -95,7 +96,7 @@ async fn embedded_agrees_with_memory() {
 #[tokio::test]
 async fn embedded_of_tiny_sizes_agrees_with_memory() {
     for seed in seeds(6) {
-        check_embedded(Trial { seed, steps: 800, far: 0 }, crate::embedded::tiny_sizes).await;
+        check_embedded(Trial { seed, steps: 900, far: 0 }, crate::embedded::tiny_sizes).await;
     }
 }
 
@@ -125,7 +126,7 @@ async fn a_queue_paused_in_one_store_alone_is_noticed() {
         b.set_paused(&commands::name("q1"), true).await.expect("set_paused");
         b as Arc<dyn Store>
     };
-    run(Trial { seed: 1, steps: 600, far: u64::MAX }, clock.clone(), a, open).await;
+    run(Trial { seed: 1, steps: 900, far: u64::MAX }, clock.clone(), a, open).await;
 }
 
 /// A difference of one number, which no count shows.
@@ -139,5 +140,5 @@ async fn a_number_used_up_in_one_store_alone_is_noticed() {
         commands::add_and_remove(&b).await;
         b
     };
-    run(Trial { seed: 1, steps: 600, far: u64::MAX }, clock.clone(), a, open).await;
+    run(Trial { seed: 1, steps: 900, far: u64::MAX }, clock.clone(), a, open).await;
 }

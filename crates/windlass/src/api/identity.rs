@@ -10,8 +10,8 @@ use axum::http::{HeaderMap, HeaderValue};
 use sha2::{Digest, Sha256};
 use windlass_broker::{Start, Submit};
 use windlass_core::limits::NAME_BYTES_MAX;
-use windlass_core::{Payload, TaskId};
-use windlass_proto::rest::{self, Invalid, Submission};
+use windlass_core::{Name, Payload, TaskId};
+use windlass_proto::rest::{self, Invalid, Submission, WorkflowSubmission};
 
 use super::problem::Refused;
 
@@ -56,6 +56,32 @@ impl Key {
         }
         TaskId::new(&text).expect("hex digits are a valid id")
     }
+
+    /// The id of the workflow submitted under this key.
+    pub(super) fn workflow_id(&self) -> Name {
+        Name::new(self.task_id(None).as_str()).expect("an id is a valid name")
+    }
+}
+
+/// A digest of a whole graph, in whatever order it was written.
+pub(super) fn workflow_fingerprint(workflow: &WorkflowSubmission) -> [u8; 16] {
+    let mut digest = Sha256::new();
+    let mut nodes: Vec<_> = workflow.nodes.iter().collect();
+    nodes.sort_unstable_by_key(|node| &node.name);
+    for node in nodes {
+        digest.update((node.name.as_str().len() as u64).to_be_bytes());
+        digest.update(node.name.as_str());
+        digest.update(fingerprint(&node.submission));
+        digest.update((node.after.len() as u64).to_be_bytes());
+        let mut after: Vec<_> = node.after.iter().collect();
+        after.sort_unstable();
+        for name in after {
+            digest.update((name.as_str().len() as u64).to_be_bytes());
+            digest.update(name.as_str());
+        }
+    }
+    let digest = digest.finalize();
+    std::array::from_fn(|i| digest[i])
 }
 
 /// The broker's view of a submission. An id in the body wins over the key, whose work it does already.
@@ -88,6 +114,7 @@ pub(crate) fn submit(
         metadata: submission.metadata,
         unique: submission.unique,
         fingerprint,
+        links: submission.links,
     }
 }
 
@@ -147,6 +174,10 @@ fn fingerprint(submission: &Submission) -> [u8; 16] {
         part(&unique.for_ms.map_or(u64::MAX, |ms| ms).to_be_bytes());
         part(unique.on_conflict.as_str().as_bytes());
     }
+    if let Some(links) = &submission.links {
+        part(b"dependencies");
+        links.dependencies.iter().for_each(|id| part(id.as_str().as_bytes()));
+    }
     let digest = digest.finalize();
     std::array::from_fn(|i| digest[i])
 }
@@ -195,6 +226,8 @@ mod tests {
             r#"{"type":"a","unique_key":"k","on_conflict":"reject"}"#,
             r#"{"type":"a","key":"k"}"#,
             r#"{"type":"a","key":"k2"}"#,
+            r#"{"type":"a","dependencies":["b"]}"#,
+            r#"{"type":"a","dependencies":["b","c"]}"#,
         ];
         let prints: HashSet<_> = others.iter().map(|text| print(text)).chain([plain]).collect();
         assert_eq!(prints.len(), others.len() + 1);

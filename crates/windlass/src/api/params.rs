@@ -43,6 +43,18 @@ impl<S: Send + Sync> FromRequestParts<S> for PathLimit {
     }
 }
 
+/// The workflow in the path.
+#[derive(Debug)]
+pub(super) struct PathWorkflow(pub(super) Name);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathWorkflow {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        segment(parts, state, "id").await.map(Self)
+    }
+}
+
 impl<S: Send + Sync> FromRequestParts<S> for PathSchedule {
     type Rejection = Refused;
 
@@ -101,6 +113,26 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
             Ok(Query(params)) => Ok(Self(params)),
             Err(rejection) => Err(Invalid::body(Fault::Malformed, rejection.body_text()).into()),
         }
+    }
+}
+
+/// A list without filters.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PageParams {
+    /// At most this many, up to 1,000.
+    #[serde(default, deserialize_with = "number_or_text")]
+    limit: Option<String>,
+    /// From the page before.
+    cursor: Option<String>,
+}
+
+impl PageParams {
+    /// Where to go on, and how many.
+    pub(crate) fn check(self) -> Result<(Option<u64>, usize), Invalid> {
+        let from = self.cursor.as_deref().filter(|text| !text.is_empty()).map(cursor::read).transpose()?;
+        Ok((from, limit(self.limit)?))
     }
 }
 

@@ -68,11 +68,14 @@ impl From<Error> for Refused {
             Error::WrongState(_) => (StatusCode::CONFLICT, "The state of the task does not allow this"),
             Error::LeaseLost => (StatusCode::CONFLICT, "The lease is no longer valid"),
             Error::Aborted => (StatusCode::CONFLICT, "The batch was not carried out"),
+            Error::DependencyMissing(_) => (StatusCode::UNPROCESSABLE_ENTITY, "A dependency does not exist"),
+            Error::DependencyCancelled(_) => (StatusCode::CONFLICT, "A dependency was cancelled"),
             Error::QueueFull | Error::LimitFull(_) => (StatusCode::SERVICE_UNAVAILABLE, "The queue is full"),
             Error::Busy => (StatusCode::SERVICE_UNAVAILABLE, "Too much is under way"),
             Error::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "The broker is stopping"),
             Error::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, "The store is not available"),
             Error::NoSpace => (StatusCode::INSUFFICIENT_STORAGE, "The disk is full"),
+            Error::WorkflowExists | Error::NodeExists(_) => (StatusCode::CONFLICT, "The id is taken"),
             Error::ScheduleExists => (StatusCode::CONFLICT, "The id is taken"),
             Error::TooManySchedules => (StatusCode::UNPROCESSABLE_ENTITY, "Too many schedules"),
             Error::OperationEnded => (StatusCode::CONFLICT, "The operation has ended"),
@@ -82,13 +85,15 @@ impl From<Error> for Refused {
             Error::Invalid { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "The request cannot be carried out"),
         };
         let mut refused = Refused::new(status, error.code(), title).detail(error.to_string());
+        let mut named = |field: &str, message: String| {
+            refused.0.errors.push(FieldError { field: field.to_owned(), message });
+        };
         match error {
-            Error::Invalid { field, message } => {
-                refused.0.errors.push(FieldError { field: field.to_owned(), message });
-            }
+            Error::Invalid { field, message } => named(field, message),
+            Error::DependencyMissing(id) => named("dependencies", format!("there is no task {id}")),
+            Error::DependencyCancelled(id) => named("dependencies", format!("task {id} was cancelled")),
             Error::UniqueConflict(holder) => {
-                let message = format!("is held by task {holder}");
-                refused.0.errors.push(FieldError { field: "unique_key".to_owned(), message });
+                named("unique_key", format!("is held by task {holder}"));
                 refused.0.task_id = Some(holder.to_string());
             }
             _ => {}

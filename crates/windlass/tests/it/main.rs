@@ -27,6 +27,7 @@ mod rest_submit;
 mod rest_system;
 mod rest_unique;
 mod rest_work;
+mod rest_workflows;
 mod running;
 mod schedule_cli;
 mod tcp;

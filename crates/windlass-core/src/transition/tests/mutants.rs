@@ -169,7 +169,9 @@ fn release_refused(record: &Record, body: &Body, input: Input<Token>, now: u64) 
 
 fn retry_completed(record: &Record, body: &Body, input: Input<Token>, now: u64) -> Answer {
     match (input, &record.state) {
-        (Input::Retry, State::Completed { .. }) => accepted(Change::Requeued { at: now }),
+        (Input::Retry, State::Completed { .. }) => {
+            accepted(Change::Requeued { at: now, after: Box::default() })
+        }
         _ => decide(record, body, input, now),
     }
 }

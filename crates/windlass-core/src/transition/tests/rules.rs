@@ -254,7 +254,7 @@ fn times(step: &Step<'_>) -> bool {
     let waits_until = Some(expires_at.map_or(step.knows.not_before, |at| at.min(step.knows.not_before)));
     let (wake_at, prune_at) = match record.state {
         State::Scheduled { .. } | State::Retrying { .. } => (waits_until, None),
-        State::Pending | State::Blocked => (expires_at, None),
+        State::Pending | State::Blocked { .. } => (expires_at, None),
         State::Running(_) => (None, None),
         State::Completed { at } | State::DeadLetter { at } | State::Cancelled { at, .. } => {
             (None, Some(at + record.retention_ms))
@@ -279,7 +279,7 @@ fn way_on(step: &Step<'_>) -> bool {
                 && acts(Input::Complete(lease.token), step.now)
                 && acts(Input::LoseLease, step.now)
         }
-        State::Blocked => false,
+        State::Blocked { .. } => false,
         State::Completed { .. } | State::DeadLetter { .. } | State::Cancelled { .. } => {
             step.knows.open.is_none()
         }

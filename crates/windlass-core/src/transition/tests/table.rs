@@ -100,7 +100,7 @@ fn scenes() -> Vec<Scene> {
     let release = |lease| Input::Release(lease, None);
     let blocked = |title, expires_at| {
         let mut scene = Scene::new(title, |new| new.expires_at = expires_at);
-        scene.record.state = State::Blocked;
+        scene.record.state = State::Blocked { open: 2 };
         scene
     };
     vec![
@@ -232,7 +232,7 @@ fn show(record: &Record) -> String {
             format!("{}({})", record.state_name().as_str(), relative(*at))
         }
         State::Cancelled { at, reason } => format!("cancelled({}, {reason:?})", relative(*at)).to_lowercase(),
-        State::Running(_) | State::Pending | State::Blocked => record.state_name().as_str().to_owned(),
+        State::Running(_) | State::Pending | State::Blocked { .. } => record.state_name().as_str().to_owned(),
     };
     let expires = record.expires_at.map_or(String::new(), |at| format!(" expires {}", relative(at)));
     let priority = match record.priority == Priority::default() {

@@ -41,6 +41,15 @@ impl TaskBody {
         value(out, b",\"unique_key\":", self.unique_key.as_ref())?;
         moment(out, b",\"unique_until\":", self.unique_until);
         value(out, b",\"cancel_reason\":", self.cancel_reason.as_ref())?;
+        if !self.dependencies.is_empty() {
+            let ids: Vec<&str> = self.dependencies.iter().map(|id| id.as_str()).collect();
+            value(out, b",\"dependencies\":", Some(&ids))?;
+        }
+        value(out, b",\"dependency_count\":", self.dependency_count.as_ref())?;
+        value(out, b",\"dependencies_open\":", self.dependencies_open.as_ref())?;
+        if let Some(workflow) = &self.workflow_id {
+            text(out, b",\"workflow_id\":", workflow.as_str());
+        }
         for (key, time) in [
             (&b",\"created_at\":"[..], Some(self.created_at)),
             (b",\"updated_at\":", Some(self.updated_at)),
@@ -152,6 +161,10 @@ mod tests {
             unique_key: some(bits, 7, "a \"key\"".into()),
             unique_until: time(8, 77),
             cancel_reason: some(bits, 6, "replaced".into()),
+            dependencies: some(bits, 7, TaskId::new("first").unwrap()).into_iter().collect(),
+            dependency_count: some(bits, 7, 1),
+            dependencies_open: some(bits, 0, 1),
+            workflow_id: some(bits, 3, Name::new("flow").unwrap()),
             created_at: Time::from_ms(1_790_000_000_000 + u64::from(bits) * 7919),
             updated_at: Time::from_ms(u64::from(bits)),
             scheduled_at: time(3, u64::MAX),

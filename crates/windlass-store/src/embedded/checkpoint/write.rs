@@ -4,7 +4,7 @@ use prost::Message;
 use redb::{Database, ReadableTable, Table, WriteTransaction};
 
 use crate::embedded::codec::encode_record;
-use crate::embedded::dirty::{Keys, PRUNE_LANE, Slot, Slots, WAKE_LANE};
+use crate::embedded::dirty::{Keys, PRUNE_LANE, Slot, Slots, TELL_LANE, WAKE_LANE, tell_place};
 use crate::embedded::index::Place;
 use crate::embedded::machine::Frame;
 use crate::embedded::tables::block::{BLOCK_TASKS, Entry, INLINE_BYTES_MAX, entries};
@@ -14,7 +14,7 @@ use crate::embedded::tables::{
     self, BODY_PART, DATED_IDS, IDS, LANES, LARGE, LISTING, ListingKey, META, MOVED, ORDER, OrderKey, QUEUES,
     RECORD_PART, TASKS, failed, seal,
 };
-use crate::embedded::{flow, holders, operations, schedules};
+use crate::embedded::{edges, flow, holders, operations, schedules, workflows};
 use crate::store::Error;
 
 pub(super) fn write(database: &Database, frame: &Frame) -> Result<(), Error> {
@@ -28,6 +28,8 @@ pub(super) fn write(database: &Database, frame: &Frame) -> Result<(), Error> {
     holders::write(&write, &frame.keys)?;
     operations::write(&write, &frame.operations)?;
     flow::write(&write, &frame.flow)?;
+    edges::write(&write, &frame.edges)?;
+    workflows::write(&write, &frame.workflows)?;
     write.commit().map_err(failed("commit a checkpoint"))
 }
 
@@ -193,19 +195,21 @@ impl<K: Ord> Changes<K> {
 }
 
 /// Where a task stands in each of the orders.
-fn order_keys(keys: Option<&Keys>) -> [Option<OrderKey>; 3] {
-    let Some(keys) = keys else { return [None; 3] };
+fn order_keys(keys: Option<&Keys>, seq: u64) -> [Option<OrderKey>; 4] {
+    let Some(keys) = keys else { return [None; 4] };
     let at = |lane: u32, place: Option<Place>| place.map(|(a, b)| (lane, a, b));
     let ready = keys.ready.map(|(lane, (a, b))| (lane, a, b));
-    [at(WAKE_LANE, keys.wake), at(PRUNE_LANE, keys.prune), ready]
+    let tell = keys.tells.then(|| tell_place(seq));
+    [at(WAKE_LANE, keys.wake), at(PRUNE_LANE, keys.prune), at(TELL_LANE, tell), ready]
 }
 
 fn write_order(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
-    let mut in_place = [Changes::new(), Changes::new(), Changes::new()];
+    let mut in_place = [Changes::new(), Changes::new(), Changes::new(), Changes::new()];
     let mut moved = Changes::new();
     for (seq, slot) in slots {
         let now = (!slot.gone).then(|| Keys::of(&slot.record, slot.home));
-        let kinds = order_keys(slot.base.as_ref()).into_iter().zip(order_keys(now.as_ref()));
+        let places = |keys: Option<&Keys>| order_keys(keys, *seq);
+        let kinds = places(slot.base.as_ref()).into_iter().zip(places(now.as_ref()));
         for ((old, new), changes) in kinds.zip(&mut in_place) {
             if old == new {
                 continue;

@@ -9,7 +9,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use prost::Message;
 use prost::encoding::{self, WireType, encode_key, encode_varint, encoded_len_varint, key_len};
-use windlass_core::{Body, NewTask, OnConflict, Payload, Unique, retry};
+use windlass_core::{Body, Links, NewTask, OnConflict, Payload, Unique, retry};
 
 use super::{Result, id, key, name, priority, wrong};
 
@@ -32,6 +32,16 @@ struct BodyMessage {
     retry: Option<PolicyMessage>,
     #[prost(bytes = "vec", tag = "8")]
     fingerprint: Vec<u8>,
+    #[prost(message, optional, boxed, tag = "9")]
+    links: Option<Box<LinksMessage>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct LinksMessage {
+    #[prost(string, repeated, tag = "1")]
+    dependencies: Vec<String>,
+    #[prost(string, optional, tag = "2")]
+    workflow: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -74,7 +84,22 @@ fn body_message(body: &Body) -> BodyMessage {
         max_crashes: body.max_crashes,
         retry: (body.retry != retry::Policy::default()).then_some(policy),
         fingerprint: body.fingerprint.map(|digest| digest.to_vec()).unwrap_or_default(),
+        links: body.links.as_deref().map(|links| Box::new(links_message(links))),
     }
+}
+
+fn links_message(links: &Links) -> LinksMessage {
+    LinksMessage {
+        dependencies: links.dependencies.iter().map(|id| id.as_str().to_owned()).collect(),
+        workflow: links.workflow.as_ref().map(|name| name.as_str().to_owned()),
+    }
+}
+
+fn links(message: &LinksMessage) -> Result<Links> {
+    Ok(Links {
+        dependencies: message.dependencies.iter().map(|text| id(text)).collect::<Result<_>>()?,
+        workflow: message.workflow.as_deref().map(name).transpose()?,
+    })
 }
 
 pub(in crate::embedded) fn encode_body(body: &Body) -> Bytes {
@@ -114,6 +139,7 @@ pub(in crate::embedded) fn decode_body(bytes: Bytes) -> Result<Body> {
         max_crashes: message.max_crashes,
         retry,
         fingerprint,
+        links: message.links.as_deref().map(links).transpose()?.map(Box::new),
     })
 }
 
@@ -338,6 +364,10 @@ mod tests {
                 max_crashes: 0,
                 retry: retry::Policy::default(),
                 fingerprint: some(64, 1).map(|_| [9; 16]),
+                links: some(32, 1).map(|_| {
+                    let dependencies = vec![TaskId::new("first").unwrap(), TaskId::new("second").unwrap()];
+                    Box::new(Links { dependencies, workflow: Name::new("flow").ok() })
+                }),
             },
         }
     }

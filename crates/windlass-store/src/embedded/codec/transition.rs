@@ -35,6 +35,10 @@ pub(in crate::embedded) struct TransitionMessage {
     priority: u32,
     #[prost(string, tag = "13")]
     queue: String,
+    #[prost(string, repeated, tag = "14")]
+    after: Vec<String>,
+    #[prost(uint32, tag = "15")]
+    count: u32,
 }
 
 impl TransitionMessage {
@@ -72,7 +76,10 @@ impl TransitionMessage {
                 5
             }
             Change::Promoted { .. } => 6,
-            Change::Requeued { .. } => 7,
+            Change::Requeued { after, .. } => {
+                message.after = after.iter().map(|id| id.as_str().to_owned()).collect();
+                7
+            }
             Change::Removed { .. } => 8,
             Change::Reprioritised { priority, .. } => {
                 message.priority = u32::from(priority.0);
@@ -81,6 +88,10 @@ impl TransitionMessage {
             Change::Moved { queue, .. } => {
                 message.queue = queue.as_str().to_owned();
                 10
+            }
+            Change::Settled { count, .. } => {
+                message.count = *count;
+                11
             }
             Change::Checkpointed { bytes, .. } => {
                 message.checkpoint = bytes.clone();
@@ -99,10 +110,14 @@ impl TransitionMessage {
             4 => Change::Released { at, until: self.next_at },
             5 => Change::Cancelled { at, reason: reason(self.reason)? },
             6 => Change::Promoted { at },
-            7 => Change::Requeued { at },
+            7 => {
+                let after = self.after.iter().map(|text| id(text)).collect::<Result<_>>()?;
+                Change::Requeued { at, after }
+            }
             8 => Change::Removed { at },
             9 => Change::Reprioritised { at, priority: priority(self.priority)? },
             10 => Change::Moved { at, queue: name(&self.queue)? },
+            11 => Change::Settled { at, count: self.count },
             12 => Change::Checkpointed { at, bytes: self.checkpoint },
             _ => return Err(wrong("unknown change")),
         };

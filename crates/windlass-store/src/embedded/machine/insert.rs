@@ -4,6 +4,7 @@ use windlass_core::flow::load;
 use windlass_core::limits::SHARES_MAX;
 use windlass_core::{Body, Name, NewTask, Record, Task, TaskId};
 
+use super::dependents::Wanted;
 use super::{Machine, Output, decode_body, missing};
 use crate::depth::{self, Depths, Room};
 use crate::embedded::command::Submitted;
@@ -13,11 +14,7 @@ use crate::store::{Error, Inserted};
 
 impl Machine {
     pub(super) fn insert(&mut self, tasks: &[Submitted], atomic: bool, room: Room) -> Result<Output, Error> {
-        if self.names.is_full() && !tasks.iter().all(|new| self.has_lane(new)) {
-            return Ok(Output::TooManyLanes);
-        }
-        let keyed = tasks.iter().filter(|new| new.task.key.is_some()).count();
-        if keyed > 0 && self.names.flow.share_count() + keyed > SHARES_MAX {
+        if self.lacks_lanes(tasks) {
             return Ok(Output::TooManyLanes);
         }
         if atomic && let Some(refused) = self.rehearse(tasks, room)? {
@@ -31,11 +28,47 @@ impl Machine {
         Ok(Output::Inserted(added))
     }
 
+    fn lacks_lanes(&self, tasks: &[Submitted]) -> bool {
+        let keyed = tasks.iter().filter(|new| new.task.key.is_some()).count();
+        (self.names.is_full() && !tasks.iter().all(|new| self.has_lane(new)))
+            || (keyed > 0 && self.names.flow.share_count() + keyed > SHARES_MAX)
+    }
+
+    /// Why tasks cannot be added all together; `None` if they can.
+    pub(super) fn refused(&self, tasks: &[Submitted], room: Room) -> Result<Option<Output>, Error> {
+        if self.lacks_lanes(tasks) {
+            return Ok(Some(Output::TooManyLanes));
+        }
+        Ok(self.rehearse(tasks, room)?.map(Output::Inserted))
+    }
+
+    /// Adds tasks of which it is known that they can be.
+    pub(super) fn add_all(&mut self, tasks: &[Submitted]) -> Result<Vec<Record>, Error> {
+        let mut latest = None;
+        let mut records = Vec::with_capacity(tasks.len());
+        for new in tasks {
+            match self.add(new, Room::Unbounded, &mut latest)? {
+                Inserted::New(record) => records.push(record),
+                answer => {
+                    return Err(Error::Damaged(format!("a task was rehearsed and refused: {answer:?}")));
+                }
+            }
+        }
+        Ok(records)
+    }
+
     /// `latest` is the lane of the task before, which is mostly the lane of this one.
     fn add(&mut self, new: &Submitted, room: Room, latest: &mut Option<u32>) -> Result<Inserted, Error> {
         if let Some(task) = self.taken(&new.task.id, &new.task.body)? {
             let same = task.body.repeats(&new.task.body);
             return Ok(if same { Inserted::Same(Box::new(task)) } else { Inserted::Clash });
+        }
+        let mut open = Vec::new();
+        if !new.task.body.dependencies().is_empty() {
+            match self.wanted(&new.task.body, |_| None)? {
+                Wanted::Open(found) => open = found,
+                Wanted::Broken { id, cancelled } => return Ok(Inserted::Dependency { id, cancelled }),
+            }
         }
         let old = match &new.task.unique {
             None => match self.no_room(&new.task, room, None) {
@@ -67,6 +100,7 @@ impl Machine {
         if let Some(share) = share_of(home).filter(|_| record.key.is_some()) {
             record.key = Some(self.names.flow.of_share(share).1.clone());
         }
+        record.wait_for(open.len() as u32);
         self.next_number += 1;
         self.ledger.submitted += 1;
         self.names.count(queue, record.priority, None, Some(record.state_name()));
@@ -85,6 +119,10 @@ impl Machine {
         let share = record.key.as_ref().and_then(|_| share_of(home));
         self.names.flow.count(lane - READY_LANES, share, None, load(record.state_name()));
         self.take_key(&record);
+        self.wait_for(record.seq, &open)?;
+        if record.member {
+            self.node_moved(record.seq, None, Some(record.state_name()))?;
+        }
         Ok(match old {
             Some(old) => Inserted::Replaced { new: Box::new(record), old },
             None => Inserted::New(record),

@@ -18,6 +18,7 @@ impl Machine {
             | Change::Checkpointed { .. }
             | Change::Released { .. }
             | Change::Promoted { .. }
+            | Change::Settled { .. }
             | Change::Requeued { .. }
             | Change::Reprioritised { .. }
             | Change::Moved { .. } => {}

@@ -1,11 +1,12 @@
 //! What would become of an atomic batch, found out before anything is changed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use windlass_core::unique::{self, Contest};
 use windlass_core::{NewTask, Record, TaskId, UniqueKey};
 
 use super::Machine;
+use super::dependents::{Rehearsed, Wanted};
 use crate::depth::{self, Depths, Room};
 use crate::embedded::command::Submitted;
 use crate::store::{Error, Inserted};
@@ -15,7 +16,18 @@ use crate::store::{Error, Inserted};
 struct Batch<'a> {
     ids: HashMap<&'a TaskId, &'a NewTask>,
     keys: HashMap<&'a UniqueKey, Record>,
+    /// Tasks that would give way, of the batch and of the store.
+    evicted: HashSet<TaskId>,
     depths: Depths,
+}
+
+impl Batch<'_> {
+    fn rehearsed(&self, id: &TaskId) -> Option<Rehearsed> {
+        if self.evicted.contains(id) {
+            return Some(Rehearsed::Cancelled);
+        }
+        self.ids.contains_key(id).then_some(Rehearsed::Added)
+    }
 }
 
 impl Machine {
@@ -27,8 +39,8 @@ impl Machine {
             answers.push(self.rehearse_one(&new.task, room, &mut batch)?);
         }
         let refused = |answer: &Inserted| {
-            use Inserted::{Clash, KeyHeld, LimitFull, QueueFull};
-            matches!(answer, Clash | QueueFull | LimitFull(_) | KeyHeld(_))
+            use Inserted::{Clash, Dependency, KeyHeld, LimitFull, QueueFull};
+            matches!(answer, Clash | QueueFull | LimitFull(_) | KeyHeld(_) | Dependency { .. })
         };
         Ok(answers.iter().any(refused).then_some(answers))
     }
@@ -47,6 +59,9 @@ impl Machine {
             let same = earlier.body.repeats(&new.body);
             return Ok(if same { Inserted::Aborted } else { Inserted::Clash });
         }
+        if let Wanted::Broken { id, cancelled } = self.wanted(&new.body, |id| batch.rehearsed(id))? {
+            return Ok(Inserted::Dependency { id, cancelled });
+        }
         let evicted = match self.rehearse_key(new, batch)? {
             Ok(evicted) => evicted,
             Err(answer) => return Ok(answer),
@@ -59,6 +74,7 @@ impl Machine {
             }
             batch.depths.come(new);
         }
+        batch.evicted.extend(evicted.map(|holder| holder.id));
         batch.ids.insert(&new.id, new);
         if let Some(asked) = &new.unique {
             // Numbers begin with 1, so this one names no task.
@@ -67,7 +83,7 @@ impl Machine {
         Ok(Inserted::Aborted)
     }
 
-    /// The waiting task that would give way, if any; the inner error is the answer that needs no further look.
+    /// The task that would give way, if any; the inner error is the answer that needs no further look.
     fn rehearse_key(
         &self,
         new: &NewTask,
@@ -88,7 +104,7 @@ impl Machine {
             Contest::Return if holder.seq == 0 => Err(Inserted::Aborted),
             Contest::Return => Err(Inserted::Live(Box::new(self.task_of(holder)?))),
             Contest::Reject => Err(Inserted::KeyHeld(holder.id)),
-            Contest::Evict(_) => Ok(Some(holder).filter(Record::waits)),
+            Contest::Evict(_) => Ok(Some(holder)),
         })
     }
 }

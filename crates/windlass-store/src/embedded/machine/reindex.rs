@@ -1,7 +1,7 @@
 //! Keeping the orders, the heads of the lanes and the loops' deadlines in step with a task.
 
 use super::Machine;
-use crate::embedded::dirty::{Keys, PRUNE_LANE, WAKE_LANE};
+use crate::embedded::dirty::{Keys, PRUNE_LANE, TELL_LANE, WAKE_LANE, tell_place};
 use crate::embedded::index::{Beyond, Place};
 use crate::store::Error;
 
@@ -33,6 +33,14 @@ impl Machine {
             if let Some(place) = new {
                 self.index.insert(lane, place, seq);
             }
+        }
+        match (before.is_some_and(|keys| keys.tells), after.is_some_and(|keys| keys.tells)) {
+            (false, true) => {
+                self.index.insert(TELL_LANE, tell_place(seq), seq);
+                self.signals.dependents.notify_one();
+            }
+            (true, false) => self.index.remove(TELL_LANE, tell_place(seq)),
+            _ => {}
         }
         self.nearer(new(|keys| keys.wake), new(|keys| keys.prune));
         Ok(())

@@ -73,7 +73,7 @@ impl Machine {
     pub(super) fn settle_key(&mut self, record: &Record, change: &Change) -> Result<(), Error> {
         let Some(hold) = &record.unique else { return Ok(()) };
         match change {
-            Change::Requeued { at } if !hold.is_over(*at) => self.take_key(record),
+            Change::Requeued { at, .. } if !hold.is_over(*at) => self.take_key(record),
             _ if !record.state.is_terminal() && !matches!(change, Change::Removed { .. }) => {}
             _ if self.holders.get(&hold.key, self.snapshot.keys())? == Some(record.seq) => {
                 let grown = self.holders.set(&hold.key, None);

@@ -23,6 +23,13 @@ impl Key for (u64, u8) {
     }
 }
 
+impl Key for (u64, u64) {
+    fn mark(self, hasher: &mut crc32fast::Hasher) {
+        hasher.update(&self.0.to_le_bytes());
+        hasher.update(&self.1.to_le_bytes());
+    }
+}
+
 impl Key for OrderKey {
     fn mark(self, hasher: &mut crc32fast::Hasher) {
         hasher.update(&self.0.to_le_bytes());

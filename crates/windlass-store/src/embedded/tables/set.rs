@@ -27,6 +27,10 @@ impl Set {
         }
     }
 
+    pub(in crate::embedded) fn contains(&self, number: u64) -> bool {
+        self.words[(number % SPAN) as usize / 64] & (1 << (number % 64)) != 0
+    }
+
     pub(in crate::embedded) fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
     }
@@ -92,6 +96,7 @@ mod tests {
         let read = Set::decode(&buffer).unwrap();
         assert_eq!(read, set);
         assert_eq!(read.numbers(2048), members.iter().map(|n| n + 2048).collect::<Vec<_>>());
+        assert!((0..SPAN).all(|number| set.contains(number) == members.contains(&number)));
         members.iter().for_each(|number| set.put(*number, false));
         assert!(set.is_empty());
     }

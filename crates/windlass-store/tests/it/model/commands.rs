@@ -44,6 +44,7 @@ pub(crate) struct Pair {
     /// Tasks that operations decided on, and those of them that had changed.
     pub(super) operated: u64,
     pub(super) left_over: u64,
+    pub(super) told: u64,
 }
 
 impl Pair {
@@ -64,23 +65,25 @@ impl Pair {
             fired: 0,
             operated: 0,
             left_over: 0,
+            told: 0,
         }
     }
 
     pub(crate) async fn step(&mut self) {
         match self.draw(100) {
-            0..22 => self.insert().await,
-            22..41 => self.claim().await,
-            41..48 => self.operate().await,
-            48..68 => self.commit().await,
-            68..74 => self.extend().await,
-            74..80 => self.promote().await,
-            80..84 => self.reap().await,
-            84..87 => self.prune().await,
-            87..90 => self.pause().await,
-            90..94 => self.pass_time(),
-            94..98 => self.schedule().await,
-            98 => self.limit().await,
+            0..20 => self.insert().await,
+            20..36 => self.claim().await,
+            36..43 => self.operate().await,
+            43..62 => self.commit().await,
+            62..67 => self.extend().await,
+            67..73 => self.promote().await,
+            73..77 => self.reap().await,
+            77..80 => self.prune().await,
+            80..83 => self.pause().await,
+            83..88 => self.pass_time(),
+            88..94 => self.schedule().await,
+            94..97 => self.tell().await,
+            97 => self.limit().await,
             _ => self.look().await,
         }
     }
@@ -170,6 +173,7 @@ impl Pair {
             2 | 10 | 11 => transition::fail(record, body, token, failure, now),
             3 => transition::release(record, token, self.one_in(2).then_some(300), now),
             4 => transition::cancel(record, now),
+            5 if self.one_in(2) => self.wait_again(record),
             5 => transition::retry(record, now),
             8 => transition::save(record, token, saved, now),
             6 if self.one_in(4) => transition::remove(record, now),
@@ -305,6 +309,7 @@ impl Pair {
         self.compare_schedules().await;
         self.compare_operations().await;
         both!(self, limits(windlass_store::ListLimits { limit: 100, ..Default::default() }));
+        both!(self, endings(1000));
         let ledger = both!(self, ledger());
         assert_eq!(ledger.submitted, tasks.len() as u64 + ledger.removed);
     }
@@ -322,6 +327,7 @@ impl Pair {
         assert!(self.fired > 0, "no schedule fired");
         assert!(self.met > 0 && self.replaced > 0, "unique keys that never met");
         assert!(self.operated > 0 && self.left_over > 0, "no operation met a task, or all kept still");
+        assert!(self.told > 0, "nobody was told of an end");
     }
 
     /// Deadlines do not outlive a store, so none may have passed when it is closed.
@@ -356,7 +362,9 @@ pub(crate) async fn add_and_remove(store: &Arc<dyn Store>) {
         Arc::clone(store),
         &Trial { seed: 0, far: 0, steps: 0 },
     );
-    let tasks = vec![NewTask { queue: name("q0"), scheduled_at: None, unique: None, ..pair.new_task() }];
+    let mut task = NewTask { queue: name("q0"), scheduled_at: None, unique: None, ..pair.new_task() };
+    task.body.links = None;
+    let tasks = vec![task];
     let answers = store.insert(Insert { tasks, atomic: false, max_depth: None }).await.expect("insert");
     let Inserted::New(Record { id, seq, revision, .. }) = answers[0].clone() else { panic!("{answers:?}") };
     let change = Change::Removed { at: pair.wall() };

@@ -32,14 +32,19 @@ impl Pair {
         }
     }
 
+    /// The moment at which a task that is added now was made.
+    pub(super) fn birth(&mut self) -> u64 {
+        self.born = self.born.max(self.wall());
+        self.born
+    }
+
     /// A new task, or now and then one whose id is taken, with the same content or other.
     pub(super) fn new_task(&mut self) -> NewTask {
         let number = if self.one_in(6) { self.draw(self.tasks + 1) } else { self.tasks };
         let fresh = number == self.tasks;
         self.tasks += u64::from(fresh);
         let content = if self.one_in(20) { 0 } else { number as u8 };
-        self.born = self.born.max(self.wall());
-        let now = self.born;
+        let now = self.birth();
         NewTask {
             id: TaskId::new(&format!("task-{number}")).expect("a valid id"),
             queue: self.any(&QUEUES),
@@ -60,6 +65,7 @@ impl Pair {
                 retry: retry::Policy::default(),
                 // An id that the server made was never submitted before.
                 fingerprint: (!fresh || !self.one_in(8)).then_some([content; 16]),
+                links: self.links(number),
             },
         }
     }

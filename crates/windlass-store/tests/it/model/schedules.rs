@@ -1,7 +1,7 @@
 //! Schedules among the commands.
 
-use windlass_core::Name;
 use windlass_core::schedule::{CatchUp, Definition, Overlap, Schedule, Template, Timing};
+use windlass_core::{Body, Name};
 use windlass_store::{Inserted, ListSchedules, ScheduleChange, ScheduleWritten, WriteSchedule};
 
 use super::both::both;
@@ -20,7 +20,7 @@ impl Pair {
                 let next = stored.redefined(self.definition(), self.wall());
                 ScheduleChange::Put { schedule: Box::new(next), seen: Some(stored.revision) }
             }
-            (_, Some(stored)) => match stored.tick(self.wall(), self.one_in(3)) {
+            (_, Some(stored)) => match stored.tick(self.birth(), self.one_in(3)) {
                 Some(mut tick) => {
                     tick.advance.revision -= u64::from(self.one_in(8));
                     for task in &mut tick.tasks {
@@ -61,7 +61,7 @@ impl Pair {
                 priority: task.priority,
                 retention_ms: task.retention_ms,
                 key: task.key,
-                body: task.body,
+                body: Body { links: None, ..task.body },
             },
             overlap: Overlap::ALL[self.draw(4) as usize],
             catch_up: CatchUp::ALL[self.draw(3) as usize],

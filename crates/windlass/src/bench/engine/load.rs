@@ -156,6 +156,7 @@ pub(in crate::bench) fn task(queue: &str, payload_bytes: usize) -> Submit {
         metadata: Vec::new(),
         unique: None,
         fingerprint: None,
+        links: None,
     }
 }
 

@@ -42,6 +42,8 @@ enum Test {
     /// Who holds the task, or held it last.
     Worker(Vec<Pattern>),
     Id(Vec<Pattern>),
+    /// Whose share and limit it counts towards.
+    Key(Vec<Pattern>),
     /// The unique key, held or not.
     Unique(Vec<Pattern>),
     Error(Vec<Box<str>>),
@@ -138,6 +140,7 @@ impl Test {
             Test::Kind(patterns) => one_fits(patterns, record.kind.as_str()),
             Test::Worker(patterns) => worker(record).is_some_and(|name| one_fits(patterns, name.as_str())),
             Test::Id(patterns) => one_fits(patterns, record.id.as_str()),
+            Test::Key(patterns) => record.key.as_ref().is_some_and(|key| one_fits(patterns, key.as_str())),
             Test::Unique(patterns) => {
                 record.unique.as_ref().is_some_and(|hold| one_fits(patterns, hold.key.as_str()))
             }

@@ -30,7 +30,9 @@ mod state;
 mod tests;
 mod window;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+use foldhash::HashMap;
 
 use crate::ids::Name;
 use crate::state::StateName;
@@ -127,6 +129,8 @@ struct Share {
     turn: Option<Turn>,
     /// Where it stands in its lane.
     rank: Option<Rank>,
+    /// It is in the list of what is to be written down.
+    changed: bool,
 }
 
 /// What a share has paid in the rounds of the priority of its head.
@@ -145,7 +149,8 @@ struct Changed {
     lines: BTreeSet<u32>,
     lanes: BTreeSet<u32>,
     kinds: Vec<u32>,
-    shares: BTreeSet<u32>,
+    /// Once each, but for those that went.
+    shares: Vec<u32>,
     gates: BTreeSet<(Scope, Name)>,
 }
 
@@ -189,12 +194,20 @@ impl Flow {
     fn put_share(&mut self, number: u32, lane: u32, key: &Name) {
         let key = self.add_key(key);
         self.key_mut(key).shares.push(number);
-        let share = Share { lane, key, waiting: 0, running: 0, head: None, turn: None, rank: None };
+        let share =
+            Share { lane, key, waiting: 0, running: 0, head: None, turn: None, rank: None, changed: false };
         while self.shares.len() <= number as usize {
             self.shares.push(None);
         }
         self.shares[number as usize] = Some(share);
-        self.changed.shares.insert(number);
+        self.note_share(number);
+    }
+
+    /// A share is to be written down.
+    fn note_share(&mut self, number: u32) {
+        if !std::mem::replace(&mut self.share_mut(number).changed, true) {
+            self.changed.shares.push(number);
+        }
     }
 
     pub fn find_share(&self, lane: u32, key: &Name) -> Option<u32> {

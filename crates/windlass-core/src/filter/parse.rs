@@ -27,8 +27,8 @@ impl Invalid {
     }
 }
 
-/// The fields, and behind the first eleven the words that other queues use for them.
-const FIELDS: [(&str, Field); 16] = [
+/// The fields, and behind the first twelve the words that other queues use for them.
+const FIELDS: [(&str, Field); 17] = [
     ("state", Field::State),
     ("type", Field::Kind),
     ("queue", Field::Queue),
@@ -36,6 +36,7 @@ const FIELDS: [(&str, Field); 16] = [
     ("worker", Field::Worker),
     ("id", Field::Id),
     ("priority", Field::Priority),
+    ("key", Field::Key),
     ("unique_key", Field::Unique),
     ("since", Field::Since),
     ("until", Field::Until),
@@ -47,7 +48,7 @@ const FIELDS: [(&str, Field); 16] = [
     ("task_id", Field::Id),
 ];
 
-const NAMES: usize = 11;
+const NAMES: usize = 12;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Field {
@@ -57,6 +58,7 @@ enum Field {
     Error,
     Worker,
     Id,
+    Key,
     Unique,
     Priority,
     Since,
@@ -109,6 +111,7 @@ fn test(word: &Word<'_>, now: u64) -> Result<Test, String> {
         Field::Queue => Test::Queue(each(values, pattern)?),
         Field::Worker => Test::Worker(each(values, pattern)?),
         Field::Id => Test::Id(each(values, pattern)?),
+        Field::Key => Test::Key(each(values, pattern)?),
         Field::Unique => Test::Unique(values.iter().map(|text| beginning(text)).collect()),
         Field::Error => Test::Error(values.iter().map(|value| value.as_str().into()).collect()),
         Field::Priority => Test::Priority(each(values, priorities)?),

@@ -28,7 +28,8 @@ fn word(test: &Test) -> String {
         Test::Kind(all) => patterns("type", all),
         Test::Worker(all) => patterns("worker", all),
         Test::Id(all) => patterns("id", all),
-        // A key may be any text.
+        Test::Key(all) => patterns("key", all),
+        // A unique key may be any text.
         Test::Unique(all) => list("unique_key", all.iter().map(|pattern| quoted(&text(pattern)))),
         Test::Error(parts) => list("error", parts.iter().map(|part| quoted(part))),
         Test::Priority(ranges) => list("priority", ranges.iter().map(|(a, b)| format!("{a}..{b}"))),

@@ -120,7 +120,7 @@ impl Flow {
             *slot = if up { *slot + 1 } else { *slot - 1 };
         }
         let (key, unused) = (share.key, share.waiting + share.running == 0);
-        self.changed.shares.insert(number);
+        self.note_share(number);
         let control = &mut self.key_mut(key).control;
         control.count(from, to);
         let limited = control.gate.is_some();

@@ -45,7 +45,7 @@ impl Flow {
         self.share_mut(number).turn = turn;
         self.changed.lines.insert(queue);
         self.changed.lanes.insert(lane);
-        self.changed.shares.insert(number);
+        self.note_share(number);
     }
 
     /// A task was chosen: its party pays, and the rounds that the claim looked at have come as far.
@@ -108,7 +108,7 @@ impl Flow {
                 continue;
             };
             self.share_mut(number).turn = Some(Turn { pass: own.pass.max(pass), ..own });
-            self.changed.shares.insert(number);
+            self.note_share(number);
             // The one that is served is about to get another head, and its rank with it.
             if number != served {
                 self.unrank(number);

@@ -43,7 +43,10 @@ pub struct RoundState {
 
 impl Flow {
     pub fn take_changed(&mut self) -> Delta {
-        let changed = std::mem::take(&mut self.changed);
+        let mut changed = std::mem::take(&mut self.changed);
+        // One that went and came again is there twice.
+        changed.shares.sort_unstable();
+        changed.shares.dedup();
         let share = |number: u32| {
             let share = self.shares.get(number as usize)?.as_ref()?;
             Some(ShareState {
@@ -70,6 +73,11 @@ impl Flow {
             clock: self.clock,
         };
         changed.kinds.iter().for_each(|number| self.kinds[*number as usize].changed = false);
+        for number in changed.shares {
+            if let Some(share) = &mut self.shares[number as usize] {
+                share.changed = false;
+            }
+        }
         delta
     }
 

@@ -13,6 +13,9 @@ use super::codec::{self, Undecodable};
 use super::tables::{failed, seal};
 use crate::store::{Error, SetLimit};
 
+/// Shares by number: they are many, and neighbours change together.
+const SHARES: TableDefinition<'static, u32, &[u8]> = TableDefinition::new("shares");
+/// Everything else by its name.
 const FLOW: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("flow");
 
 /// A limit as the log carries it, without one to remove it.
@@ -211,9 +214,6 @@ pub(super) fn write(write: &WriteTransaction, delta: &Delta) -> Result<(), Error
         }
         Ok(())
     };
-    for (number, state) in &delta.shares {
-        put(format!("share/{number}"), state.as_ref().map(|it| ShareMessage::from(it).encode_to_vec()))?;
-    }
     for (word, changed) in [("queue", &delta.queues), ("lane", &delta.lanes)] {
         for (number, states) in changed {
             let value = (!states.is_empty()).then(|| rounds_message(states).encode_to_vec());
@@ -232,6 +232,23 @@ pub(super) fn write(write: &WriteTransaction, delta: &Delta) -> Result<(), Error
     if delta.clock > 0 {
         let clock = CountsMessage { waiting: delta.clock, running: 0 };
         put("clock".to_owned(), Some(clock.encode_to_vec()))?;
+    }
+    write_shares(write, delta)
+}
+
+fn write_shares(write: &WriteTransaction, delta: &Delta) -> Result<(), Error> {
+    let mut table = write.open_table(SHARES).map_err(failed("open a table"))?;
+    let mut buffer = Vec::new();
+    for (number, state) in &delta.shares {
+        match state {
+            Some(state) => {
+                buffer.clear();
+                ShareMessage::from(state).encode_raw(&mut buffer);
+                let sealed = seal::close(u64::from(*number), &mut buffer);
+                table.insert(number, sealed).map_err(failed("write a share"))?;
+            }
+            None => drop(table.remove(number).map_err(failed("remove a share"))?),
+        }
     }
     Ok(())
 }
@@ -256,6 +273,14 @@ impl Book {
             let bytes = seal::open(key_number(key.value()), value.value())?;
             book.add(key.value(), bytes).map_err(|error| Error::Damaged(error.to_string()))?;
         }
+        let shares = read.open_table(SHARES).map_err(failed("open a table"))?;
+        for entry in shares.iter().map_err(failed("read the shares"))? {
+            let (number, value) = entry.map_err(failed("read the shares"))?;
+            let bytes = seal::open(u64::from(number.value()), value.value())?;
+            let message = ShareMessage::decode(bytes).map_err(|error| Error::Damaged(error.to_string()))?;
+            let state = share(message).map_err(|error| Error::Damaged(error.to_string()))?;
+            book.shares.push((number.value(), state));
+        }
         Ok(book)
     }
 
@@ -265,7 +290,6 @@ impl Book {
         let number = || rest.parse().map_err(|_| unknown());
         match word {
             "clock" => self.clock = CountsMessage::decode(bytes)?.waiting,
-            "share" => self.shares.push((number()?, share(ShareMessage::decode(bytes)?)?)),
             "queue" => self.queues.push((number()?, rounds(RoundsMessage::decode(bytes)?))),
             "lane" => self.lanes.push((number()?, rounds(RoundsMessage::decode(bytes)?))),
             "type" => self.kinds.push((codec::name(rest)?, CountsMessage::decode(bytes)?)),

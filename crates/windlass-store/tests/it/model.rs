@@ -78,7 +78,7 @@ async fn memory_agrees_with_itself() {
     for seed in seeds(6) {
         let clock = ManualClock::shared();
         let a = MemoryStore::new(clock.clone());
-        run(Trial { seed, steps: 900, far: u64::MAX }, clock.clone(), a, async || {
+        run(Trial { seed, steps: 1500, far: u64::MAX }, clock.clone(), a, async || {
             MemoryStore::new(clock.clone()) as Arc<dyn Store>
         })
         .await;

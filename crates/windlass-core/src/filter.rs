@@ -187,6 +187,11 @@ fn one_fits(patterns: &[Pattern], text: &str) -> bool {
 
 /// Capital letters of ASCII count as small ones, in both.
 fn contains(text: &str, part: &str) -> bool {
+    /// Trying every place is fast for a few letters; for many it would take their product, which somebody may have chosen.
+    const TRIED_BYTES_MAX: usize = 32;
+    if part.len() > TRIED_BYTES_MAX {
+        return text.len() >= part.len() && text.to_ascii_lowercase().contains(&part.to_ascii_lowercase());
+    }
     let (text, part) = (text.as_bytes(), part.as_bytes());
     let Some(first) = part.first() else { return true };
     let begins = |window: &[u8]| window[0].eq_ignore_ascii_case(first) && window.eq_ignore_ascii_case(part);

@@ -94,7 +94,7 @@ pub const LIMIT_WEIGHT_MAX: u32 = 1000;
 pub const RATE_COUNT_MAX: u32 = 1_000_000_000;
 pub const RATE_MS_MAX: u64 = 31 * 86_400_000;
 /// Running tasks looked at to name some that hold a limit, and how many are named.
-pub const HOLDERS_SCAN_MAX: usize = 10_000;
+pub const HOLDERS_SCAN_MAX: usize = 1_000;
 pub const HOLDERS_NAMED_MAX: usize = 3;
 /// Workers in the registry.
 pub const WORKERS_MAX: usize = 100_000;

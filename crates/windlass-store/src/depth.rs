@@ -64,7 +64,7 @@ pub(crate) fn refusal(
     let Room::Bounded { max_depth } = room else { return None };
     let more = |scope: Scope, name: &Name| depths.map_or(0, |depths| depths.of(scope, name));
     if let Some(max) = max_depth
-        && waiting() as i64 + more(Scope::Queue, &new.queue) >= max as i64
+        && waiting() as i64 + more(Scope::Queue, &new.queue) >= i64::try_from(max).unwrap_or(i64::MAX)
     {
         return Some(Inserted::QueueFull);
     }

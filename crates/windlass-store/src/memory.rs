@@ -152,7 +152,8 @@ impl Store for MemoryStore {
 
     async fn scan(&self, list: List) -> Result<Scan, Error> {
         let Page { tasks, next } = self.open()?.list(&list);
-        Ok(Scan { records: tasks.into_iter().map(|task| task.record).collect(), next })
+        let bare = |task: Task| Record { result: None, checkpoint: None, ..task.record };
+        Ok(Scan { records: tasks.into_iter().map(bare).collect(), next })
     }
 
     async fn position(&self, record: &Record) -> Result<Option<u64>, Error> {

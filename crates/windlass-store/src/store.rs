@@ -97,7 +97,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Tasks that match, newest first.
     async fn list(&self, list: List) -> Result<Page, Error>;
 
-    /// The same without the bodies: for walks that act on many tasks.
+    /// The same without bodies, results and checkpoints: for walks that act on many tasks.
     async fn scan(&self, list: List) -> Result<Scan, Error>;
 
     /// The place in line of a pending task among those of its queue, type and key: 0 is next. `None` if it is not pending or

@@ -354,3 +354,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_long_text_is_found_in_any_case_and_without_trying_every_place() {
+    let error = format!("{}TheEnd", "a".repeat(100_000));
+    let part = format!("{}theend", "A".repeat(50_000));
+    assert!(super::contains(&error, &part));
+    assert!(!super::contains(&error, &format!("{}b", "a".repeat(50_000))));
+    for length in [1, 31, 32, 33, 34] {
+        let part = "x".repeat(length);
+        assert!(super::contains(&format!("a{}b", "X".repeat(length)), &part), "{length}");
+        assert!(!super::contains(&"x".repeat(length - 1), &part), "{length}");
+    }
+}

@@ -307,7 +307,8 @@ impl Flow {
             let name = name?;
             let control = self.control(*self.limits.get(&(scope, name.clone()))?);
             let max = control.gate.as_ref()?.limit.max_depth?;
-            (control.waiting as i64 + more(scope, name) >= max as i64).then(|| Full {
+            let room = i64::try_from(max).unwrap_or(i64::MAX);
+            (control.waiting as i64 + more(scope, name) >= room).then(|| Full {
                 scope,
                 name: name.clone(),
                 max,
@@ -339,10 +340,18 @@ impl Flow {
     }
 
     /// Limits in order of scope and name, behind this one.
-    pub fn statuses(&self, after: Option<&(Scope, Name)>) -> impl Iterator<Item = Status> {
+    pub fn statuses(
+        &self,
+        scope: Option<Scope>,
+        after: Option<&(Scope, Name)>,
+    ) -> impl Iterator<Item = Status> {
         use std::ops::Bound;
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let behind = self.limits.range((from, Bound::Unbounded));
+        // Scopes stand together, the many keys behind the few queues and types.
+        let behind = behind
+            .skip_while(move |((found, _), _)| scope.is_some_and(|scope| *found < scope))
+            .take_while(move |((found, _), _)| scope.is_none_or(|scope| *found == scope));
         behind.filter_map(|((scope, name), _)| self.status(*scope, name))
     }
 

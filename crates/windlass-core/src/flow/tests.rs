@@ -159,7 +159,7 @@ impl Bench {
         }
         assert_eq!(flow.share_count(), old.share_count());
         assert_eq!(flow.clock, old.clock);
-        let statuses = |flow: &Flow| flow.statuses(None).collect::<Vec<_>>();
+        let statuses = |flow: &Flow| flow.statuses(None, None).collect::<Vec<_>>();
         assert_eq!(statuses(flow), statuses(old));
         let used = |flow: &Flow| flow.share_numbers().collect::<Vec<_>>();
         assert_eq!(used(flow), used(old));

@@ -25,9 +25,11 @@ impl Tables {
     }
 
     pub(super) fn limits(&self, list: &ListLimits) -> Vec<Status> {
-        let all = self.ready.flow.statuses(list.after.as_ref());
-        let wanted = all.filter(|status| list.scope.is_none_or(|scope| status.scope == scope));
-        wanted.take(list.limit.min(PAGE_ROWS_MAX)).collect()
+        self.ready
+            .flow
+            .statuses(list.scope, list.after.as_ref())
+            .take(list.limit.min(PAGE_ROWS_MAX))
+            .collect()
     }
 
     pub(super) fn holds(&self, record: &Record, now: Now) -> Vec<Hold> {

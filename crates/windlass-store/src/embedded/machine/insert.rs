@@ -31,7 +31,19 @@ impl Machine {
     fn lacks_lanes(&self, tasks: &[Submitted]) -> bool {
         let keyed = tasks.iter().filter(|new| new.task.key.is_some()).count();
         (self.names.is_full() && !tasks.iter().all(|new| self.has_lane(new)))
-            || (keyed > 0 && self.names.flow.share_count() + keyed > SHARES_MAX)
+            || (keyed > 0 && self.names.flow.share_count() + keyed > SHARES_MAX && self.lacks_shares(tasks))
+    }
+
+    /// Near the limit it counts which keys are new: those that are known have their place.
+    fn lacks_shares(&self, tasks: &[Submitted]) -> bool {
+        let is_new = |new: &&Submitted| {
+            new.task.key.as_ref().is_some_and(|key| {
+                let queue = self.names.queue_number(&new.task.queue);
+                let lane = queue.and_then(|queue| self.names.lane_number(queue, &new.task.kind));
+                lane.is_none_or(|lane| self.names.flow.find_share(lane - READY_LANES, key).is_none())
+            })
+        };
+        self.names.flow.share_count() + tasks.iter().filter(is_new).count() > SHARES_MAX
     }
 
     /// Why tasks cannot be added all together; `None` if they can.

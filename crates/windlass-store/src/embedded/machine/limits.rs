@@ -35,9 +35,11 @@ impl Machine {
     }
 
     pub(in crate::embedded) fn limits(&self, list: &ListLimits) -> Vec<Status> {
-        let all = self.names.flow.statuses(list.after.as_ref());
-        let wanted = all.filter(|status| list.scope.is_none_or(|scope| status.scope == scope));
-        wanted.take(list.limit.min(PAGE_ROWS_MAX)).collect()
+        self.names
+            .flow
+            .statuses(list.scope, list.after.as_ref())
+            .take(list.limit.min(PAGE_ROWS_MAX))
+            .collect()
     }
 
     pub(in crate::embedded) fn holds(&self, record: &Record) -> Result<Vec<Hold>, Error> {

@@ -238,16 +238,21 @@ impl Machine {
 
     /// Puts both halves together. What memory took over meanwhile is judged by memory.
     pub(in crate::embedded) fn end_list(&self, listing: Listing, stored: Stored) -> Result<Page, Error> {
-        let Scan { records, next } = self.end_scan(listing, stored)?;
-        let mut page = Page { tasks: Vec::with_capacity(records.len()), next };
+        let (seqs, next) = listing.chosen(&stored);
+        let mut page = Page { tasks: Vec::with_capacity(seqs.len()), next };
         let mut bytes = 0;
-        for mut record in records {
+        let mut last = None;
+        for seq in seqs {
             if bytes >= ANSWER_BYTES_MAX {
-                page.next = page.tasks.last().map(|task| task.record.seq);
+                page.next = last;
                 break;
             }
+            last = Some(seq);
+            let Some(mut record) = self.record(seq)?.filter(|record| listing.list.matches(record)) else {
+                continue;
+            };
             self.leases.complete(&mut record);
-            let body = decode_body(record.seq, self.body(record.seq)?)?;
+            let body = decode_body(seq, self.body(seq)?)?;
             let task = Task { record, body };
             bytes += task.bytes();
             page.tasks.push(task);
@@ -255,28 +260,35 @@ impl Machine {
         Ok(page)
     }
 
-    /// The same, with the records alone.
+    /// The same, with the records alone: what decisions need, so without what may be large.
     pub(in crate::embedded) fn end_scan(&self, listing: Listing, stored: Stored) -> Result<Scan, Error> {
-        let down_to = listing.memory_down_to.max(stored.down_to);
-        let mut seqs: Vec<u64> = listing.found.iter().chain(&stored.seqs).copied().collect();
-        seqs.retain(|seq| *seq >= down_to);
-        seqs.sort_unstable_by(|a, b| b.cmp(a));
-        seqs.dedup();
-        let full = seqs.len() > listing.limit;
-        seqs.truncate(listing.limit);
-        let next = match seqs.last() {
-            Some(last) if full || seqs.len() == listing.limit => Some(*last),
-            _ => (down_to > 0).then_some(down_to),
-        };
+        let (seqs, next) = listing.chosen(&stored);
         let mut records = Vec::with_capacity(seqs.len());
         for seq in seqs {
-            records.extend(self.record(seq)?.filter(|record| listing.list.matches(record)));
+            let record = self.record(seq)?.filter(|record| listing.list.matches(record));
+            records.extend(record.map(|record| Record { result: None, checkpoint: None, ..record }));
         }
         Ok(Scan { records, next })
     }
 }
 
 impl Listing {
+    /// The tasks of the page, newest first, and where the next one begins.
+    fn chosen(&self, stored: &Stored) -> (Vec<u64>, Option<u64>) {
+        let down_to = self.memory_down_to.max(stored.down_to);
+        let mut seqs: Vec<u64> = self.found.iter().chain(&stored.seqs).copied().collect();
+        seqs.retain(|seq| *seq >= down_to);
+        seqs.sort_unstable_by(|a, b| b.cmp(a));
+        seqs.dedup();
+        let full = seqs.len() > self.limit;
+        seqs.truncate(self.limit);
+        let next = match seqs.last() {
+            Some(last) if full || seqs.len() == self.limit => Some(*last),
+            _ => (down_to > 0).then_some(down_to),
+        };
+        (seqs, next)
+    }
+
     /// Reads the tables; needs no access to the state.
     pub(in crate::embedded) fn read(&self) -> Result<Stored, Error> {
         let before = self.list.before.unwrap_or(u64::MAX);

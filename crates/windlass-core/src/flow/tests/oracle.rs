@@ -243,7 +243,9 @@ fn run(steps: Vec<Step>) {
                 now += after;
                 let kinds: Option<Vec<&str>> =
                     kinds.map(|kinds| kinds.into_iter().map(|kind| KINDS[kind]).collect());
-                oracle.gates.values_mut().for_each(|gate| gate.tick(now));
+                // A look at a gate that is open would only forget sooner, which matters if its rate gets longer.
+                let due = |gate: &&mut Gate| gate.drained_until.is_some_and(|until| until <= now);
+                oracle.gates.values_mut().filter(due).for_each(|gate| gate.tick(now));
                 let wanted = bench.wanted(queue, kinds.as_deref());
                 let chosen = oracle.choose(&bench, queue, wanted.as_deref());
                 if let Some((_, job)) = &chosen {

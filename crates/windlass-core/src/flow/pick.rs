@@ -37,13 +37,13 @@ impl Flow {
         let keyed = self.lanes[lane as usize].ranks.get(&rank);
         let keyed = keyed.map(|share| Next { place: (rank.0, rank.2), lane, share: Some(*share) });
         match plain {
-            Some(plain) if self.plain_rank(&plain) < rank => Some(plain),
+            Some(plain) if self.plain_rank(&plain, wanted) < rank => Some(plain),
             _ => keyed,
         }
     }
 
-    fn plain_rank(&self, next: &Next) -> Rank {
-        (next.place.0, self.plain_pass(next.lane, next.place.0), next.place.1)
+    fn plain_rank(&self, next: &Next, wanted: Option<&[u32]>) -> Rank {
+        (next.place.0, self.plain_pass(next, wanted), next.place.1)
     }
 
     /// The chosen task starts: it pays for its turn and takes its tokens. Its lane's head and the counts change after this.

@@ -58,13 +58,13 @@ impl Flow {
         }
         let paid = match next.share {
             Some(share) => self.share_at(share).turn.map_or(0, |turn| turn.pass),
-            None => self.plain_pass(next.lane, priority),
+            None => self.plain_pass(next, wanted),
         };
         let start = paid.max(self.reached(queue, wanted, priority));
         self.reach(queue, wanted, priority, start);
         match next.share {
             Some(share) => self.charge(share, queue, wanted, start),
-            None => self.charge_plain(next.lane, wanted, priority, start + ROUND),
+            None => self.charge_plain(queue, wanted, priority, start + ROUND),
         }
     }
 
@@ -118,26 +118,29 @@ impl Flow {
         }
     }
 
-    fn charge_plain(&mut self, lane: u32, wanted: Option<&[u32]>, priority: u64, pass: u64) {
-        let queue = self.lanes[lane as usize].queue;
-        let own = self.lanes[lane as usize].rounds.get_mut(&priority).filter(|_| wanted.is_some());
-        match own {
-            Some(round) => round.plain = round.plain.max(pass),
-            None => {
-                if let Some(round) = self.lines[queue as usize].rounds.get_mut(&priority) {
-                    round.plain = round.plain.max(pass);
-                }
+    /// The tasks without a key pay as a key does: in every lane that the claim could have served them from.
+    fn charge_plain(&mut self, queue: u32, wanted: Option<&[u32]>, priority: u64, pass: u64) {
+        let charge = |rounds: &mut Rounds| {
+            if let Some(round) = rounds.get_mut(&priority) {
+                round.plain = round.plain.max(pass);
             }
+        };
+        match wanted {
+            None => charge(&mut self.lines[queue as usize].rounds),
+            Some(lanes) => lanes.iter().for_each(|lane| charge(&mut self.lanes[*lane as usize].rounds)),
         }
     }
 
-    /// What the tasks without a key have paid, as claims of this lane see it.
-    pub(super) fn plain_pass(&self, lane: u32, priority: u64) -> u64 {
-        let state = &self.lanes[lane as usize];
-        let plain = |round: Option<&Round>| round.map_or(0, |round| round.plain);
-        plain(state.rounds.get(&priority))
-            .max(plain(self.lines[state.queue as usize].rounds.get(&priority)))
-            .max(self.level(lane, priority))
+    /// What the tasks without a key have paid, as a claim sees it whose first one is `next`. Where no key has tasks in its lane,
+    /// nobody wrote down what it paid: then the other lanes of the claim tell, since they were charged for it.
+    pub(super) fn plain_pass(&self, next: &Next, wanted: Option<&[u32]>) -> u64 {
+        let priority = next.place.0;
+        let queue = self.lanes[next.lane as usize].queue;
+        let paid = |round: &Round| round.plain.max(round.level);
+        let of_lane = |lane: &u32| self.lanes[*lane as usize].rounds.get(&priority).map(paid);
+        let of_others = || wanted.unwrap_or_default().iter().filter_map(of_lane).min();
+        let own = of_lane(&next.lane).or_else(of_others).unwrap_or(0);
+        own.max(self.lines[queue as usize].rounds.get(&priority).map_or(0, paid))
     }
 
     fn level(&self, lane: u32, priority: u64) -> u64 {

@@ -94,10 +94,13 @@ impl Oracle {
         of_lane.max(self.queues.get(&(queue, priority)).map_or(0, |round| round[0]))
     }
 
-    fn plain(&self, queue: u32, lane: u32, priority: u64) -> u64 {
-        let of_lane = self.lanes.get(&(lane, priority)).map_or(0, |round| round[1]);
-        let of_queue = self.queues.get(&(queue, priority)).map_or(0, |round| round[2]);
-        of_lane.max(of_queue).max(self.level(queue, lane, priority))
+    /// What the tasks without a key have paid: in the lane of the first, or where the claim looks besides.
+    fn plain(&self, queue: u32, job: &Job, wanted: Option<&[u32]>) -> u64 {
+        let (priority, _) = job.place;
+        let paid = |lane: &u32| self.lanes.get(&(*lane, priority)).map(|round| round[0].max(round[1]));
+        let least = || wanted.into_iter().flatten().filter_map(paid).min();
+        let of_lane = paid(&job.lane).or_else(least).unwrap_or(0);
+        of_lane.max(self.queues.get(&(queue, priority)).map_or(0, |round| round[0].max(round[2])))
     }
 
     /// The first pending task of every lane and key.
@@ -127,7 +130,7 @@ impl Oracle {
             let (priority, order) = job.place;
             let pass = match &job.key {
                 Some(key) => self.turns[&(job.lane, key.clone())].1,
-                None => self.plain(queue, job.lane, priority),
+                None => self.plain(queue, job, wanted),
             };
             (priority, pass, job.key.is_none(), order)
         };
@@ -152,7 +155,7 @@ impl Oracle {
             };
             let paid = match &job.key {
                 Some(key) => self.turns[&(job.lane, key.clone())].1,
-                None => self.plain(queue, job.lane, priority),
+                None => self.plain(queue, job, wanted),
             };
             let start = paid.max(reached);
             let round = self.queues.get_mut(&(queue, priority)).unwrap();
@@ -176,13 +179,17 @@ impl Oracle {
                         }
                     }
                 }
-                None => match self.lanes.get_mut(&(job.lane, priority)).filter(|_| wanted.is_some()) {
-                    Some(round) => round[1] = round[1].max(start + ROUND),
-                    None => {
-                        let round = self.queues.get_mut(&(queue, priority)).unwrap();
-                        round[2] = round[2].max(start + ROUND);
+                None if wanted.is_none() => {
+                    let round = self.queues.get_mut(&(queue, priority)).unwrap();
+                    round[2] = round[2].max(start + ROUND);
+                }
+                None => {
+                    for lane in wanted.into_iter().flatten() {
+                        if let Some(round) = self.lanes.get_mut(&(*lane, priority)) {
+                            round[1] = round[1].max(start + ROUND);
+                        }
                     }
-                },
+                }
             }
         }
         let scopes =

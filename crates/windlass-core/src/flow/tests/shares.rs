@@ -150,6 +150,56 @@ fn workers_of_one_type_push_back_nobody_in_another() {
 }
 
 #[test]
+fn tasks_without_a_key_of_one_type_pay_for_no_other() {
+    let mut bench = Bench::new(1);
+    for _ in 0..1000 {
+        bench.add(0, "mail", None, 155);
+        bench.add(0, "report", Some("a"), 155);
+        bench.add(0, "report", Some("b"), 155);
+        bench.add(0, "report", None, 155);
+    }
+    drain(&mut bench, Some(&["mail"]), 500);
+    let order = drain(&mut bench, Some(&["report"]), 300);
+    let plain = order.iter().filter(|key| *key == "-").count();
+    assert!((98..=102).contains(&plain), "{plain} of 300");
+}
+
+#[test]
+fn tasks_without_a_key_are_one_party_for_workers_of_some_types() {
+    let mut bench = Bench::new(1);
+    for _ in 0..1000 {
+        for kind in ["t", "u"] {
+            bench.add(0, kind, None, 155);
+            bench.add(0, kind, Some("k"), 155);
+        }
+        // No key has tasks of this type.
+        bench.add(0, "v", None, 155);
+    }
+    for kinds in [&["t", "u"][..], &["t", "v"], &["t", "u", "v"]] {
+        let order = drain(&mut bench, Some(kinds), 400);
+        let plain = order.iter().filter(|key| *key == "-").count();
+        assert!((197..=203).contains(&plain), "{kinds:?}: {plain} of 400");
+    }
+}
+
+#[test]
+fn fast_workers_of_one_type_starve_nobody_without_a_key_in_another() {
+    let mut bench = Bench::new(1);
+    for _ in 0..3000 {
+        bench.add(0, "fast", Some("k"), 155);
+        bench.add(0, "slow", Some("l"), 155);
+        bench.add(0, "slow", None, 155);
+    }
+    let mut order = Vec::new();
+    for _ in 0..100 {
+        drain(&mut bench, Some(&["fast"]), 20);
+        order.extend(drain(&mut bench, Some(&["fast", "slow"]), 1));
+    }
+    let plain = order.iter().filter(|key| *key == "-").count();
+    assert!((48..=52).contains(&plain), "{plain}: {order:?}");
+}
+
+#[test]
 fn a_blocked_key_leaves_no_trace_in_the_order() {
     let mut bench = Bench::new(1);
     let cap = Limit { max_concurrency: Some(2), ..Limit::default() };

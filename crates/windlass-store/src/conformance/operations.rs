@@ -112,7 +112,7 @@ pub async fn a_task_that_changed_is_kept_for_another_look(h: &mut Harness) {
     let outcomes: Vec<bool> = committed.iter().map(|it| matches!(it, Committed::Done(_))).collect();
     assert_eq!(outcomes, [false, false, true], "c is gone, b is another, a is deleted");
     assert_eq!((operation.changed, operation.seen()), (1, 1));
-    assert_eq!(operation.again, [moved.id.clone()]);
+    assert_eq!(operation.again, std::slice::from_ref(&moved.id));
     assert!(operation.is_running());
     let (step, transitions) = operation.plan(std::slice::from_ref(&moved), operation.cursor, h.wall());
     let change = OperationChange::Step { step, transitions };

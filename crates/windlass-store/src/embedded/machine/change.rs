@@ -33,10 +33,10 @@ impl Machine {
         }
         match &transition.change {
             Change::Removed { .. } if awaited => return Ok(Committed::Conflict),
-            Change::Requeued { after, .. } if !after.is_empty() => {
-                if !self.wait_again(transition.seq, after)? {
-                    return Ok(Committed::Conflict);
-                }
+            Change::Requeued { after, .. }
+                if !after.is_empty() && !self.wait_again(transition.seq, after)? =>
+            {
+                return Ok(Committed::Conflict);
             }
             _ => {}
         }

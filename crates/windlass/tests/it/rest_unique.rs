@@ -181,3 +181,14 @@ fn unique_keys_from_the_command_line() {
     }
     assert_eq!(dev.stop(), Some(0));
 }
+
+#[test]
+fn what_depends_on_a_replaced_task_is_cancelled_with_it() {
+    let broker = BrokerProcess::start();
+    let mut client = broker.client();
+    client.post(TASKS, r#"{"id":"parent","type":"t","unique_key":"k"}"#).expect(201);
+    client.post(TASKS, r#"{"id":"child","type":"t","dependencies":["parent"]}"#).expect(201);
+    submit(&mut client, "k", "replace");
+    let child = client.get(&format!("{TASKS}/child?wait=20s")).expect(200);
+    assert_eq!((&child["state"], &child["cancel_reason"]), (&"cancelled".into(), &"dependency".into()));
+}

@@ -23,6 +23,7 @@ mod g12_ledger;
 mod g13_slots;
 mod g17_term;
 mod g20_bulk;
+mod g21_graph;
 mod history;
 mod http;
 mod judge;

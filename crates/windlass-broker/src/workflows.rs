@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use windlass_core::limits::PAGE_ROWS_MAX;
 use windlass_core::workflow::{node_name, task_id};
-use windlass_core::{Links, Name, NewTask, Task, TaskId, Workflow, transition};
+use windlass_core::{Links, Name, NewTask, StateName, Task, TaskId, Workflow, transition};
 use windlass_store::{Committed, InsertWorkflow, Inserted, ListWorkflows, Span, WorkflowInserted};
 
 use crate::broker::Broker;
@@ -133,7 +133,11 @@ impl Broker {
             for (outcome, id) in self.commit(transitions).await?.into_iter().zip(&ids) {
                 cancelled += match outcome {
                     Committed::Done(_) => 1,
-                    Committed::Conflict => u64::from(self.cancel(id).await.is_ok()),
+                    // One that was cancelled with what it depends on meanwhile counts too.
+                    Committed::Conflict => match self.cancel(id).await {
+                        Ok(_) | Err(Error::Terminal(StateName::Cancelled)) => 1,
+                        Err(_) => 0,
+                    },
                     Committed::Missing | Committed::KeyHeld(_) => 0,
                 };
             }

@@ -8,6 +8,7 @@ mod filter;
 mod limits;
 mod operations;
 mod schedules;
+mod workflows;
 
 use std::time::Duration;
 

@@ -49,7 +49,7 @@ pub use context::{Cause, Context, Job};
 pub use handler::{Handler, typed};
 pub use layer::{Layer, Next, around};
 pub use outcome::{Failure, IntoOutcome, Outcome};
-pub use port::Port;
+pub use port::{Dependency, Port};
 
 use hand::Hand;
 use handler::Registry;

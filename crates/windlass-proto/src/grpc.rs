@@ -14,6 +14,7 @@ mod refusal;
 mod submit;
 mod task;
 mod time;
+mod workflow;
 
 pub use names::{given, parsed};
 pub use outcome::{Report, Reported};

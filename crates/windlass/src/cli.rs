@@ -16,6 +16,7 @@ mod submit;
 mod task;
 mod wire;
 mod worker;
+mod workflow;
 
 use std::process::ExitCode;
 
@@ -71,6 +72,9 @@ pub(crate) enum Command {
     /// Tasks that come again and again
     #[command(subcommand)]
     Schedule(schedule::Command),
+    /// Graphs of tasks
+    #[command(subcommand)]
+    Workflow(workflow::Command),
     /// Act on all tasks that match a filter
     #[command(subcommand)]
     Operation(operation::Command),
@@ -125,6 +129,7 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Dlq(command) => wait_for(dlq::run(command, output)),
         Command::Limit(command) => wait_for(limit::run(command, output)),
         Command::Schedule(command) => wait_for(schedule::run(command, output)),
+        Command::Workflow(command) => wait_for(workflow::run(command, output)),
         Command::Operation(command) => wait_for(operation::run(command, output)),
         Command::Worker(command) => wait_for(worker::run(command, output)),
         Command::Config(command) => config::run(command, output),

@@ -16,6 +16,7 @@ mod tasks;
 mod watch;
 mod work;
 mod worker;
+mod workflows;
 
 use std::sync::Arc;
 

@@ -158,6 +158,7 @@ async fn until_end(shared: &Shared, context: &Context, mut running: Running, wai
         () = sleep_until(context.deadline()) => End::TimedOut,
         () = send_progress(shared, context) => End::Dropped,
         () = save_checkpoints(shared, context) => End::Dropped,
+        () = answer_questions(shared, context) => End::Dropped,
     }
 }
 
@@ -210,6 +211,28 @@ async fn send_progress(shared: &Shared, context: &Context) {
         }
         // sleep: the pace of progress reports.
         sleep(PROGRESS_EVERY).await;
+    }
+}
+
+/// Never ends by itself; a question that gets no answer is asked again, since the handler waits for it.
+async fn answer_questions(shared: &Shared, context: &Context) {
+    loop {
+        let questions = context.next_questions().await;
+        let mut failures = 0;
+        let answer = loop {
+            match shared.port.dependencies(context.task_id()).await {
+                Err(error @ Error::Unavailable { .. }) => {
+                    failures += 1;
+                    // sleep: the backoff after an unanswered call.
+                    sleep(outbox::pause(failures, &error)).await;
+                }
+                answer => break answer,
+            }
+        };
+        for question in questions {
+            // A handler that stopped waiting needs no answer.
+            let _ = question.send(answer.clone());
+        }
     }
 }
 

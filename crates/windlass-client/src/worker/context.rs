@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use windlass_core::{Name, Payload, Priority, Progress, TaskId, Token, limits};
 
 use super::outcome::Failure;
-use super::port::{Error, Held};
+use super::port::{Dependency, Error, Held};
 
 /// A claimed task.
 #[derive(Debug, Clone)]
@@ -77,7 +77,12 @@ struct Shared {
     checkpoint: Mutex<Option<Bytes>>,
     saves: Mutex<Vec<Save>>,
     asked: Notify,
+    questions: Mutex<Vec<Question>>,
+    questioned: Notify,
 }
+
+/// Who waits to hear what the task depends on.
+pub(super) type Question = oneshot::Sender<Result<Vec<Dependency>, Error>>;
 
 /// A checkpoint on its way to the broker, and who waits for that.
 #[derive(Debug)]
@@ -105,6 +110,8 @@ impl Context {
             checkpoint: Mutex::new(job.checkpoint.clone()),
             saves: Mutex::default(),
             asked: Notify::new(),
+            questions: Mutex::default(),
+            questioned: Notify::new(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -163,6 +170,16 @@ impl Context {
         Ok(())
     }
 
+    /// The tasks that this one depends on, in the order of its submit, with their results. It fails if the results are more than
+    /// 16 MiB in all.
+    pub async fn dependencies(&self) -> Result<Vec<Dependency>, Error> {
+        let (tell, told) = oneshot::channel();
+        self.shared.questions.lock().push(tell);
+        self.shared.questioned.notify_one();
+        // Nobody answers when the attempt is over.
+        told.await.unwrap_or(Err(Error::LeaseLost))
+    }
+
     /// Writes a line to the worker's log, with the task, its type, the attempt and the worker beside it.
     pub fn log(&self, message: impl fmt::Display) {
         let Shared { id, kind, worker, attempt, .. } = &*self.shared;
@@ -219,6 +236,17 @@ impl Context {
 
     pub(super) fn held(&self) -> Held {
         Held { id: self.shared.id.clone(), token: self.shared.token }
+    }
+
+    /// Waits for questions that were not taken yet.
+    pub(super) async fn next_questions(&self) -> Vec<Question> {
+        loop {
+            let questions = std::mem::take(&mut *self.shared.questions.lock());
+            if !questions.is_empty() {
+                return questions;
+            }
+            self.shared.questioned.notified().await;
+        }
     }
 
     /// Waits for checkpoints that were not taken yet; the last of them counts for all.

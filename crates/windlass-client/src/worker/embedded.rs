@@ -6,11 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use windlass_broker::{self as broker, Broker, ClaimRequest, Finish};
-use windlass_core::{Name, Progress, State, Task};
+use windlass_core::limits::PAGE_ROWS_MAX;
+use windlass_core::{Name, Progress, State, Task, TaskId};
 
 use super::context::Job;
 use super::hand::Hand;
-use super::port::{Claim, Error, Held, Port, Profile, Report, Stop, Verdict, Word, stops};
+use super::port::{Claim, Dependency, Error, Held, Port, Profile, Report, Stop, Verdict, Word, stops};
 
 #[derive(Debug)]
 pub struct BrokerPort {
@@ -70,6 +71,21 @@ impl Port for BrokerPort {
         }
         let extension = self.broker.extend(&held.id, held.token, None, None).await.map_err(refusal)?;
         Ok(if extension.cancel_requested { Word::Cancel } else { Word::Continue })
+    }
+
+    async fn dependencies(&self, id: &TaskId) -> Result<Vec<Dependency>, Error> {
+        let mut all = Vec::new();
+        let mut from = 0;
+        loop {
+            let page = self.broker.dependencies(id, from, PAGE_ROWS_MAX).await.map_err(refusal)?;
+            let items = page.items.into_iter();
+            let items = items.map(|it| Dependency { id: it.id, name: it.name, result: it.result });
+            Dependency::keep(&mut all, items.collect())?;
+            match page.next {
+                Some(next) => from = next,
+                None => return Ok(all),
+            }
+        }
     }
 
     async fn heartbeat(&self, leases: &[Held], leaving: bool) -> Result<Vec<Stop>, Error> {

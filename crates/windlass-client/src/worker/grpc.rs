@@ -22,14 +22,16 @@ use tokio::sync::{Mutex, Notify, mpsc};
 use tonic::Request;
 use tonic::transport::Channel;
 use windlass_core::choice::Mode;
-use windlass_core::limits::CLAIM_TASKS_MAX;
-use windlass_core::{Name, Progress};
+use windlass_core::limits::{CLAIM_TASKS_MAX, PAGE_ROWS_MAX};
+use windlass_core::{Name, Progress, TaskId};
+use windlass_proto::grpc::v1::ListDependenciesRequest;
+use windlass_proto::grpc::v1::task_service_client::TaskServiceClient;
 use windlass_proto::grpc::v1::worker_service_client::WorkerServiceClient;
 use windlass_proto::grpc::v1::{ClaimRequest, Extension, Hello, WorkRequest, work_request, work_response};
 
 use super::context::Job;
 use super::hand::Hand;
-use super::port::{Claim, Error, Held, Port, Profile, Report, Stop, Which, Word, stops};
+use super::port::{Claim, Dependency, Error, Held, Port, Profile, Report, Stop, Which, Word, stops};
 use super::rest::refusal;
 use crate::grpc::{ANSWER_TIMEOUT, MESSAGE_BYTES_MAX, channel, refusal as status_refusal};
 use session::Session;
@@ -45,6 +47,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct GrpcPort {
     client: WorkerServiceClient<Channel>,
+    tasks: TaskServiceClient<Channel>,
     profile: Option<Arc<Profile>>,
     hand: Hand,
     /// Types and queues by text, so that a task's names are found and not made.
@@ -71,11 +74,14 @@ impl Stops {
 impl GrpcPort {
     /// `address` as `http://127.0.0.1:9090`. Connects when it is first used, and again whenever needed.
     pub fn new(address: &str) -> Result<Self, crate::Error> {
-        let client = WorkerServiceClient::new(channel(address)?)
+        let channel = channel(address)?;
+        let client = WorkerServiceClient::new(channel.clone())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        let tasks = TaskServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
         Ok(Self {
             client,
+            tasks,
             profile: None,
             hand: Hand::default(),
             names: Arc::default(),
@@ -203,6 +209,27 @@ impl Port for GrpcPort {
 
     async fn save(&self, held: &Held, checkpoint: Bytes) -> Result<Word, Error> {
         self.extend(Extension { checkpoint: Some(checkpoint), ..wire::extension(held) }).await
+    }
+
+    async fn dependencies(&self, id: &TaskId) -> Result<Vec<Dependency>, Error> {
+        let mut all = Vec::new();
+        let mut cursor = None;
+        loop {
+            let request = ListDependenciesRequest {
+                id: id.to_string(),
+                limit: Some(PAGE_ROWS_MAX as u32),
+                cursor: cursor.take(),
+            };
+            let mut request = Request::new(request);
+            request.set_timeout(ANSWER_TIMEOUT);
+            let answer = self.tasks.clone().list_dependencies(request).await;
+            let page = answer.map_err(|status| refusal(status_refusal(status)))?.into_inner();
+            Dependency::keep(&mut all, wire::dependencies(page.dependencies)?)?;
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return Ok(all);
+            }
+        }
     }
 
     async fn heartbeat(&self, leases: &[Held], leaving: bool) -> Result<Vec<Stop>, Error> {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use windlass_core::choice::{Mode, Queue};
+use windlass_core::limits::ANSWER_BYTES_MAX;
 use windlass_core::{Name, Payload, Progress, TaskId, Token};
 
 use super::context::{Cause, Job};
@@ -42,6 +43,11 @@ pub trait Port: Debug + Send + Sync + 'static {
     /// holds goes back.
     async fn heartbeat(&self, leases: &[Held], leaving: bool) -> Result<Vec<Stop>, Error>;
 
+    /// What a task depends on, all of it.
+    async fn dependencies(&self, _id: &TaskId) -> Result<Vec<Dependency>, Error> {
+        Err(Error::Refused { code: "not_supported".into(), detail: "this port cannot ask for that".into() })
+    }
+
     /// There will be no more claims. A port that was promised tasks gives back those that nobody took.
     async fn no_more(&self) {}
 
@@ -55,6 +61,28 @@ pub trait Port: Debug + Send + Sync + 'static {
     /// the runtime answers with a heartbeat at once; it connects anew.
     async fn broke(&self) {
         std::future::pending().await
+    }
+}
+
+/// A task that another one depends on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dependency {
+    pub id: TaskId,
+    /// Its name in the workflow that both belong to.
+    pub name: Option<String>,
+    pub result: Option<Payload>,
+}
+
+impl Dependency {
+    /// Adds what a page brought; more results than a handler should hold are an error.
+    pub(super) fn keep(all: &mut Vec<Dependency>, page: Vec<Dependency>) -> Result<(), Error> {
+        all.extend(page);
+        let bytes = |it: &Dependency| it.result.as_ref().map_or(0, |result| result.bytes().len());
+        if all.iter().map(bytes).sum::<usize>() <= ANSWER_BYTES_MAX {
+            return Ok(());
+        }
+        let detail = format!("the results of its dependencies have more than {ANSWER_BYTES_MAX} bytes");
+        Err(Error::Refused { code: "too_large".into(), detail })
     }
 }
 

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use serde_json::value::RawValue;
 use windlass_core::choice::Mode;
-use windlass_core::limits::CLAIM_TASKS_MAX;
-use windlass_core::{Payload, Progress};
+use windlass_core::limits::{CLAIM_TASKS_MAX, PAGE_ROWS_MAX};
+use windlass_core::{Payload, Progress, TaskId};
 use windlass_proto::rest::{
     Base64, BeatBody, ClaimBody, ClaimQueues, CompleteBody, ExtendBody, FailBody, LeaseRef, ReleaseBody,
     Seconds, TaskBody,
@@ -17,7 +17,7 @@ use windlass_proto::rest::{
 
 use super::context::Job;
 use super::hand::Hand;
-use super::port::{Claim, Error, Held, Port, Profile, Report, Stop, Verdict, Word, stops};
+use super::port::{Claim, Dependency, Error, Held, Port, Profile, Report, Stop, Verdict, Word, stops};
 use crate::error;
 use crate::rest::Client;
 
@@ -110,6 +110,25 @@ impl Port for RestPort {
 
     async fn save(&self, held: &Held, checkpoint: Bytes) -> Result<Word, Error> {
         self.extend(held, None, Some(checkpoint)).await
+    }
+
+    async fn dependencies(&self, id: &TaskId) -> Result<Vec<Dependency>, Error> {
+        let mut all = Vec::new();
+        let mut cursor: Option<String> = None;
+        loop {
+            let page =
+                self.client.dependencies(id, PAGE_ROWS_MAX, cursor.as_deref()).await.map_err(refusal)?;
+            let items = page.items.into_iter().map(|it| Dependency {
+                result: it.payload(),
+                id: it.id,
+                name: it.name,
+            });
+            Dependency::keep(&mut all, items.collect())?;
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return Ok(all);
+            }
+        }
     }
 
     async fn heartbeat(&self, leases: &[Held], leaving: bool) -> Result<Vec<Stop>, Error> {

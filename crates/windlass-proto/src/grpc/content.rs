@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use windlass_core::Payload;
 
-use super::v1::{complete_request, completed, leased_task, new_task, task};
+use super::v1::{complete_request, completed, dependency, leased_task, new_task, task};
 use crate::rest::{Fault, Invalid, decode, keep};
 
 /// Content as it came, with the names of the two fields that it may have come in.
@@ -70,6 +70,7 @@ macro_rules! content {
 const PAYLOAD: [&str; 2] = ["payload_json", "payload_binary"];
 const RESULT: [&str; 2] = ["result_json", "result_binary"];
 
+content!(dependency::Result, ResultJson, ResultBinary, RESULT);
 content!(new_task::Payload, PayloadJson, PayloadBinary, PAYLOAD);
 content!(task::Payload, PayloadJson, PayloadBinary, PAYLOAD);
 content!(leased_task::Payload, PayloadJson, PayloadBinary, PAYLOAD);

@@ -243,8 +243,7 @@ fn hand_over(shared: &Shared, ops: &mut Vec<Op>) {
                     && !(limited && new.task.key.is_some())
                     && new.task.body.dependencies().is_empty()
             };
-            let count = group.iter().filter(ready).count();
-            woken.extend(shared.take_waiters(&first.queue, &first.kind, count));
+            woken.extend(shared.take_waiters(&first.queue, &first.kind, group.iter().filter(ready).count()));
         }
     }
     for Waiter { claim, request } in woken {

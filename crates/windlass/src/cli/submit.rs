@@ -49,6 +49,9 @@ pub(crate) struct Args {
     /// An id of your own; the same submit again makes no second task
     #[arg(long, value_parser = args::task_id)]
     id: Option<TaskId>,
+    /// Not before this task has completed; may be given again
+    #[arg(long, value_name = "ID", value_parser = args::task_id)]
+    after: Vec<TaskId>,
     /// At most one live task has this key
     #[arg(long, value_name = "KEY")]
     unique_key: Option<String>,
@@ -132,6 +135,9 @@ fn submit(args: &Args) -> Result<Submit, Failure> {
     }
     if let Some(limit) = args.timeout {
         submit = submit.timeout(limit);
+    }
+    for id in &args.after {
+        submit = submit.after(id);
     }
     if let Some(key) = &args.unique_key {
         submit = submit.unique_key(key);

@@ -8,14 +8,16 @@ use windlass_core::limits::WAIT_MS_MAX;
 use windlass_proto::grpc::parsed;
 use windlass_proto::grpc::v1::task_service_server::TaskService;
 use windlass_proto::grpc::v1::{
-    CancelTaskRequest, GetTaskRequest, ListTasksRequest, ListTasksResponse, RetryTaskRequest,
-    SubmitBatchRequest, SubmitBatchResponse, SubmitTaskRequest, SubmitTaskResponse, SubmitTasksResponse,
-    Task, WatchTasksRequest,
+    CancelTaskRequest, CancelWorkflowRequest, GetTaskRequest, GetWorkflowRequest, ListDependenciesRequest,
+    ListDependenciesResponse, ListTasksRequest, ListTasksResponse, ListWorkflowsRequest,
+    ListWorkflowsResponse, RetryTaskRequest, RetryWorkflowRequest, SubmitBatchRequest, SubmitBatchResponse,
+    SubmitTaskRequest, SubmitTaskResponse, SubmitTasksResponse, SubmitWorkflowRequest, Task,
+    WatchTasksRequest, Workflow,
 };
 use windlass_proto::rest::Seconds;
 
 use super::refusal::{answer, status};
-use super::{State, lists, submits, watch};
+use super::{State, lists, submits, watch, workflows};
 use crate::api::problem::Refused;
 
 #[derive(Debug)]
@@ -69,6 +71,45 @@ impl TaskService for Tasks {
         let id: TaskId = parsed("id", &request.into_inner().id)?;
         let task = self.0.api.broker.retry(&id).await.map_err(status)?;
         Ok(Response::new(task.into()))
+    }
+
+    async fn list_dependencies(
+        &self,
+        request: Request<ListDependenciesRequest>,
+    ) -> Result<Response<ListDependenciesResponse>, Status> {
+        answer(workflows::dependencies(&self.0.api, request.into_inner()).await)
+    }
+
+    async fn submit_workflow(
+        &self,
+        request: Request<SubmitWorkflowRequest>,
+    ) -> Result<Response<Workflow>, Status> {
+        answer(workflows::submit(&self.0.api, request.into_inner()).await)
+    }
+
+    async fn get_workflow(&self, request: Request<GetWorkflowRequest>) -> Result<Response<Workflow>, Status> {
+        answer(workflows::get(&self.0.api, request.into_inner()).await)
+    }
+
+    async fn list_workflows(
+        &self,
+        request: Request<ListWorkflowsRequest>,
+    ) -> Result<Response<ListWorkflowsResponse>, Status> {
+        answer(workflows::list(&self.0.api, request.into_inner()).await)
+    }
+
+    async fn cancel_workflow(
+        &self,
+        request: Request<CancelWorkflowRequest>,
+    ) -> Result<Response<Workflow>, Status> {
+        answer(workflows::cancel(&self.0.api, request.into_inner()).await)
+    }
+
+    async fn retry_workflow(
+        &self,
+        request: Request<RetryWorkflowRequest>,
+    ) -> Result<Response<Workflow>, Status> {
+        answer(workflows::retry(&self.0.api, request.into_inner()).await)
     }
 
     async fn watch_tasks(

@@ -57,6 +57,13 @@ fn the_guide_to_filters_and_operations_runs_as_written() {
     run("docs/operations.md", &said);
 }
 
+#[test]
+fn the_guide_to_workflows_runs_as_written() {
+    let said =
+        [r#""result":{"step":1}"#, "nightly  completed  5/5 completed", "✓ report", "✗ a", "1 run again"];
+    run("docs/workflows.md", &said);
+}
+
 /// Runs every block of a document; together they must have printed `said`.
 fn run(document: &str, said: &[&str]) {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document));

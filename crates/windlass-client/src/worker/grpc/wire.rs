@@ -9,7 +9,7 @@ use windlass_proto::grpc::v1::{
 };
 
 use crate::worker::context::{Cause, Job};
-use crate::worker::port::{Error, Held, Profile, Report, Stop, Verdict};
+use crate::worker::port::{Dependency, Error, Held, Profile, Report, Stop, Verdict};
 
 pub(super) fn queues(profile: &Profile) -> Vec<Queue> {
     let queue = |queue: &windlass_core::choice::Queue| Queue {
@@ -68,6 +68,18 @@ pub(super) fn outcome_refusal(error: v1::Error) -> Error {
         },
         _ => Error::Refused { code: error.code, detail: error.detail },
     }
+}
+
+pub(super) fn dependencies(items: Vec<v1::Dependency>) -> Result<Vec<Dependency>, Error> {
+    let odd = |_| Error::unavailable("a dependency is not understood: id");
+    let item = |it: v1::Dependency| -> Result<Dependency, Error> {
+        Ok(Dependency {
+            id: it.id.parse().map_err(odd)?,
+            name: it.name,
+            result: it.result.map(Payload::from),
+        })
+    };
+    items.into_iter().map(item).collect()
 }
 
 pub(super) fn job(task: LeasedTask, names: &HashMap<String, Name>) -> Result<Job, Error> {

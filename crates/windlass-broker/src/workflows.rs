@@ -5,6 +5,7 @@
 
 mod retry;
 
+use std::collections::HashSet;
 use std::time::Instant;
 
 use windlass_core::limits::PAGE_ROWS_MAX;
@@ -151,8 +152,15 @@ fn new_task(workflow: &Name, node: Node, now: u64) -> Result<NewTask, Error> {
         |name: &Name| Error::Invalid { field: "tasks", message: format!("{name}: the name is too long") };
     let id = |name: &Name| task_id(workflow, name).ok_or_else(|| long(name));
     let own = id(&node.name)?;
+    if node.submit.unique.is_some() {
+        let message = format!("{}: is not possible in a workflow, whose tasks are all new", node.name);
+        return Err(Error::Invalid { field: "unique_key", message });
+    }
     let mut dependencies = node.after.iter().map(id).collect::<Result<Vec<TaskId>, Error>>()?;
     dependencies.extend(node.submit.links.iter().flat_map(|links| links.dependencies.iter().cloned()));
+    // A node of this graph may be named by its name and by its id.
+    let mut named = HashSet::with_capacity(dependencies.len());
+    dependencies.retain(|id| named.insert(id.clone()));
     let links = Links { dependencies, workflow: Some(workflow.clone()) };
     let submit = Submit { id: None, links: Some(Box::new(links)), ..node.submit };
     // The workflow tells a repeated submit, so its tasks need not.

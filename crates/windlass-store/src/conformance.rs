@@ -228,6 +228,8 @@ macro_rules! conformance_suite {
                 a_dead_letter_is_waited_for
                 what_others_wait_for_is_not_forgotten_before_they_know
                 a_retried_task_waits_again
+                a_dependency_that_is_named_twice_counts_once
+                a_task_cannot_wait_for_what_gives_way_to_it
                 a_dependent_that_is_gone_is_passed_over
                 a_wide_graph_is_told_in_small_steps
                 an_end_is_signalled
@@ -236,6 +238,7 @@ macro_rules! conformance_suite {
             workflows {
                 a_graph_is_added_whole
                 a_graph_that_cannot_be_added_leaves_no_trace
+                the_tasks_of_a_graph_are_new
                 progress_follows_the_tasks
                 a_workflow_is_forgotten_with_its_last_task
                 workflows_and_their_tasks_are_listed

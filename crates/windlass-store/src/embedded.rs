@@ -331,6 +331,9 @@ impl Store for EmbeddedStore {
         if self.shared.space.is_short() {
             return Err(Error::NoSpace);
         }
+        if let Some(refused) = insert.refusal() {
+            return Ok(refused);
+        }
         let tasks = std::mem::take(&mut insert.tasks).into_iter().map(submitted).collect();
         let command = Command::Workflow { insert, tasks };
         let entry = command.encode();

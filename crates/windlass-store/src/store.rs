@@ -40,6 +40,7 @@ use windlass_core::{
     Filter, Name, NewTask, Progress, Record, StateName, Task, TaskId, Token, Transition, Workflow,
 };
 
+pub(crate) use dependents::depends_on;
 pub use dependents::{Ending, Settle, Settled, Waiting};
 pub use error::Error;
 pub use ledger::Ledger;

@@ -1,5 +1,5 @@
-use windlass_core::StateName;
 use windlass_core::workflow::Phase;
+use windlass_core::{Links, OnConflict, StateName, Unique, UniqueKey};
 use windlass_store::ListWorkflows;
 
 use super::dependents::{finish, state};
@@ -90,6 +90,34 @@ async fn a_cancelled_workflow_runs_again_in_order() {
         finish(&broker, text).await;
     }
     assert_eq!(broker.workflow(&name("w")).await.unwrap().phase(), Phase::Completed);
+    broker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_may_name_another_twice() {
+    let broker = start();
+    let mut twice = graph("w", &[("a", &[]), ("b", &["a"])]);
+    let dependencies = vec![id("w:a"), id("w:a")];
+    twice.nodes[1].submit.links = Some(Box::new(Links { dependencies, workflow: None }));
+    broker.submit_workflow(twice).await.unwrap();
+    assert_eq!(broker.get(&id("w:b")).await.unwrap().body.dependencies(), [id("w:a")]);
+    finish(&broker, "w:a").await;
+    finish(&broker, "w:b").await;
+    assert_eq!(broker.workflow(&name("w")).await.unwrap().phase(), Phase::Completed);
+    broker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_has_no_unique_key() {
+    let broker = start();
+    let mut keyed = graph("w", &DIAMOND);
+    let key = UniqueKey::new("k").unwrap();
+    let unique = Unique { key, for_ms: None, on_conflict: OnConflict::Return };
+    keyed.nodes[2].submit.unique = Some(Box::new(unique));
+    let refusal = broker.submit_workflow(keyed).await.unwrap_err();
+    assert!(matches!(refusal, Error::Invalid { field: "unique_key", .. }), "{refusal}");
+    refused(broker.workflow(&name("w")).await, "not_found");
+    broker.submit_workflow(graph("w", &DIAMOND)).await.unwrap();
     broker.stop().await;
 }
 

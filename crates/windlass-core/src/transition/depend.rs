@@ -4,6 +4,8 @@
 //! for whom and takes a pair away in the commit that counts it, so that no end counts twice and none is lost. A task that
 //! completed counts down, a cancelled one cancels; a dead letter decides nothing, because it may be retried and complete.
 
+use std::collections::HashSet;
+
 use crate::ids::TaskId;
 use crate::state::{CancelReason, State};
 use crate::task::Record;
@@ -53,8 +55,15 @@ pub fn retry_behind(record: &Record, parents: Parents<'_>, now: u64) -> Result<O
     }
     // One that completed and has yet to tell some will tell this one too: it may still stand on the list.
     let open = |parent: &Record| Ended::of(parent) != Some(Ended::Completed) || parent.must_tell();
-    let after = parents.iter().filter(|(_, parent)| open(parent)).map(|(id, _)| id.clone()).collect();
+    let mut named = HashSet::new();
+    let after = parents.iter().filter(|(_, parent)| open(parent)).map(|(id, _)| id);
+    let after = after.filter(|id| named.insert(*id)).cloned().collect();
     Ok(change.map(|_| Change::Requeued { at: now, after }))
+}
+
+/// How many tasks these are: one that is named twice tells of its end once.
+pub(super) fn distinct(ids: &[TaskId]) -> u32 {
+    ids.iter().collect::<HashSet<_>>().len() as u32
 }
 
 #[cfg(test)]
@@ -154,6 +163,10 @@ mod tests {
         let names: Box<[TaskId]> = [id("telling"), id("live")].into();
         assert_eq!(change, Change::Requeued { at: 20, after: names });
         assert_eq!(after(child.clone(), change).state, State::Blocked { open: 2 });
+        let twice = retry_behind(&child, &[parents[2].clone(), parents[2].clone()], 20).unwrap().unwrap();
+        assert_eq!(twice, Change::Requeued { at: 20, after: [id("live")].into() });
+        let twice = Change::Requeued { at: 20, after: [id("live"), id("live")].into() };
+        assert_eq!(after(child.clone(), twice).state, State::Blocked { open: 1 });
         let free = retry_behind(&child, &parents[..1], 20).unwrap().unwrap();
         assert_eq!(after(child.clone(), free).state, State::Pending);
         let cancelled = ended(Ended::Cancelled);

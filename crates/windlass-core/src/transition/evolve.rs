@@ -4,6 +4,7 @@ use crate::limits::ATTEMPTS_KEPT_MAX;
 use crate::state::{CancelReason, Lease, State};
 use crate::task::{Attempt, Checkpoint, Outcome, Record};
 use crate::transition::Change;
+use crate::transition::depend::distinct;
 
 impl Record {
     /// Applies a change that was decided on this very revision. `order` is the store's next number: it becomes the
@@ -91,7 +92,7 @@ impl Record {
                 // not change by when the task has to start.
                 self.expires_at = self.expires_at.filter(|expires| expires > at);
                 self.state = State::Pending;
-                self.wait_for(after.len() as u32);
+                self.wait_for(distinct(after));
             }
             Change::Reprioritised { priority, .. } => {
                 self.order = order;

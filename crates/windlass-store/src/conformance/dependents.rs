@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use windlass_core::transition;
-use windlass_core::{CancelReason, Change, Ended, Links, NewTask, Record, State, StateName, TaskId};
+use windlass_core::{CancelReason, Change, Ended, Links, NewTask, OnConflict, Record, State, StateName};
+use windlass_core::{TaskId, Unique, UniqueKey};
 
 use super::Harness;
 use super::steps::{claim, id, ids, name};
@@ -242,6 +243,45 @@ pub async fn a_retried_task_waits_again(h: &mut Harness) {
     h.remove(&gone).await;
     let after = Change::Requeued { at: h.wall(), after: [id("x")].into() };
     assert_eq!(h.commit(&y, after).await, Committed::Conflict);
+}
+
+pub async fn a_dependency_that_is_named_twice_counts_once(h: &mut Harness) {
+    h.add_named(&["a", "b"]).await;
+    let added = h.add(vec![h.behind("c", &["a", "b", "a"])]).await.remove(0);
+    assert_eq!(added.state, State::Blocked { open: 2 });
+    let cancelled = h.cancel(&added).await;
+    let after = [id("b"), id("a"), id("b")].into();
+    let again = h.commit(&cancelled, Change::Requeued { at: h.wall(), after }).await;
+    assert!(
+        matches!(&again, Committed::Done(record) if record.state == State::Blocked { open: 2 }),
+        "{again:?}"
+    );
+    h.cancel(&h.peek("c").await).await;
+    assert_eq!(h.retry_behind("c").await.state, State::Blocked { open: 2 });
+    for text in ["a", "b", "c"] {
+        h.finish(text).await;
+        h.tell(10).await;
+    }
+}
+
+pub async fn a_task_cannot_wait_for_what_gives_way_to_it(h: &mut Harness) {
+    let key = |task: NewTask| {
+        let key = UniqueKey::new("k").expect("a key");
+        let unique = Unique { key, for_ms: None, on_conflict: OnConflict::Replace };
+        NewTask { unique: Some(Box::new(unique)), ..task }
+    };
+    h.add(vec![key(h.task("a"))]).await;
+    let refused = Inserted::Dependency { id: id("a"), cancelled: true };
+    assert_eq!(h.insert(vec![key(h.behind("b", &["a"]))]).await, [refused.clone()]);
+    let batch = |tasks| Insert { tasks, atomic: true, max_depth: None };
+    let answers = h.store.insert(batch(vec![key(h.behind("b", &["a"]))])).await.expect("insert");
+    assert_eq!(answers, [refused]);
+    let both = vec![key(h.task("c")), key(h.behind("d", &["c"]))];
+    let answers = h.store.insert(batch(both)).await.expect("insert");
+    assert_eq!(answers, [Inserted::Aborted, Inserted::Dependency { id: id("c"), cancelled: true }]);
+    let first = h.peek("a").await;
+    assert_eq!((first.state, first.awaited), (State::Pending, false), "nothing happened to it");
+    assert!(matches!(h.insert(vec![key(h.task("e"))]).await[..], [Inserted::Replaced { .. }]));
 }
 
 pub async fn a_dependent_that_is_gone_is_passed_over(h: &mut Harness) {

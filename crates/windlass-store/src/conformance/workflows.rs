@@ -1,7 +1,7 @@
 //! Graphs of tasks that are added as one.
 
 use windlass_core::workflow::task_id;
-use windlass_core::{Links, NewTask, StateName, Workflow, transition};
+use windlass_core::{Links, NewTask, OnConflict, StateName, Unique, UniqueKey, Workflow, transition};
 
 use super::Harness;
 use super::steps::{claim, failure, id, name};
@@ -76,6 +76,26 @@ pub async fn a_graph_that_cannot_be_added_leaves_no_trace(h: &mut Harness) {
     assert_eq!(answer, WorkflowInserted::Refused(vec![Inserted::Aborted, Inserted::QueueFull]));
     assert_eq!(h.workflow("w").await, None);
     assert_eq!(h.store.ledger().await.expect("ledger").submitted, 1);
+}
+
+pub async fn the_tasks_of_a_graph_are_new(h: &mut Harness) {
+    let unique = |key: &str| {
+        let key = UniqueKey::new(key).expect("a key");
+        Some(Box::new(Unique { key, for_ms: None, on_conflict: OnConflict::Return }))
+    };
+    h.add(vec![NewTask { unique: unique("k"), ..h.task("holder") }]).await;
+    for key in ["k", "free"] {
+        let mut insert = h.graph("w", &[("a", &[]), ("b", &["a"])]);
+        insert.tasks[1].unique = unique(key);
+        let answer = h.store.insert_workflow(insert).await.expect("insert_workflow");
+        assert_eq!(answer, WorkflowInserted::Refused(vec![Inserted::Aborted, Inserted::Clash]));
+    }
+    let twice = h.graph("w", &[("a", &[]), ("a", &[])]);
+    let answer = h.store.insert_workflow(twice).await.expect("insert_workflow");
+    assert_eq!(answer, WorkflowInserted::Refused(vec![Inserted::Aborted, Inserted::Clash]));
+    h.reopen().await;
+    assert_eq!((h.workflow("w").await, h.store.ledger().await.expect("ledger").submitted), (None, 1));
+    h.add_graph(h.graph("w", &[("a", &[]), ("b", &["a"])])).await;
 }
 
 pub async fn progress_follows_the_tasks(h: &mut Harness) {

@@ -3,7 +3,7 @@
 //! The dependents of a task are sets, a row for each [`SPAN`] of them: a fan-out of thousands that were submitted together is
 //! a handful of rows. Rows that changed since the last checkpoint are in memory, all others in the table `edges`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use redb::{ReadOnlyTable, TableDefinition, WriteTransaction};
@@ -26,7 +26,13 @@ pub(super) type Changed = Arc<Rows<Key, Set>>;
 const ROW_BYTES: usize = size_of::<Set>() + 64;
 
 #[derive(Debug, Default)]
-pub(super) struct Edges(Overlay<Key, Set>);
+pub(super) struct Edges {
+    rows: Overlay<Key, Set>,
+    /// Rows of a task below this one are known to be empty. While the dependents of a task are told, one row after the other
+    /// is emptied and stays in the way until the next checkpoint; each of them is passed once and not for every look.
+    /// It only saves time: without it the same rows are found.
+    passed: HashMap<u64, u64>,
+}
 
 impl Edges {
     /// Returns how many bytes memory grew by.
@@ -34,13 +40,16 @@ impl Edges {
         let (parent, child) = edge;
         let key = (parent, child / SPAN);
         let mut grown = 0;
-        if self.0.active_mut(&key).is_none() {
+        if self.rows.active_mut(&key).is_none() {
             let below = self.row(table, key)?;
-            self.0.put(key, Some(below));
+            self.rows.put(key, Some(below));
             grown = ROW_BYTES;
         }
-        if let Some(Some(set)) = self.0.active_mut(&key) {
+        if let Some(Some(set)) = self.rows.active_mut(&key) {
             set.put(child, present);
+        }
+        if present && let Some(passed) = self.passed.get_mut(&parent) {
+            *passed = key.1.min(*passed);
         }
         Ok(grown)
     }
@@ -50,25 +59,32 @@ impl Edges {
     }
 
     /// Those who wait for a task, in order of number, at most `limit`.
-    pub(super) fn children(&self, table: &Table, parent: u64, limit: usize) -> Result<Vec<u64>, Error> {
+    pub(super) fn children(&mut self, table: &Table, parent: u64, limit: usize) -> Result<Vec<u64>, Error> {
         let mut found = Vec::new();
-        let mut from = 0;
+        let mut from = self.passed.get(&parent).copied().unwrap_or(0);
         while found.len() < limit {
             let range = (parent, from)..=(parent, u64::MAX);
             let stored = table.range(range.clone()).map_err(failed("read who waits"))?.next();
             let stored = stored.transpose().map_err(failed("read who waits"))?.map(|(key, _)| key.value());
-            let Some(key) = self.0.first(range).map(|(key, _)| *key).into_iter().chain(stored).min() else {
+            let Some(key) = self.rows.first(range).map(|(key, _)| *key).into_iter().chain(stored).min()
+            else {
                 break;
             };
+            if found.is_empty() {
+                self.passed.insert(parent, key.1);
+            }
             found.extend(self.row(table, key)?.numbers(key.1 * SPAN));
             from = key.1 + 1;
+        }
+        if found.is_empty() && limit > 0 {
+            self.passed.remove(&parent);
         }
         found.truncate(limit);
         Ok(found)
     }
 
     fn row(&self, table: &Table, key: Key) -> Result<Set, Error> {
-        if let Some(row) = self.0.get(&key) {
+        if let Some(row) = self.rows.get(&key) {
             return Ok(row.clone().unwrap_or_default());
         }
         match table.get(key).map_err(failed("read who waits"))? {
@@ -78,11 +94,11 @@ impl Edges {
     }
 
     pub(super) fn freeze(&mut self) -> Changed {
-        self.0.freeze()
+        self.rows.freeze()
     }
 
     pub(super) fn thaw(&mut self) -> Changed {
-        self.0.thaw()
+        self.rows.thaw()
     }
 }
 
@@ -100,4 +116,62 @@ pub(super) fn write(write: &WriteTransaction, changed: &BTreeMap<Key, Option<Set
         table.insert(key, seal::close(*key, &mut buffer)).map_err(failed("write who waits"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use redb::backends::InMemoryBackend;
+    use redb::{Database, ReadableDatabase};
+
+    use super::*;
+
+    /// Dependents of task 1, each in a row of its own.
+    const SCATTERED: [u64; 4] = [3 * SPAN, 4 * SPAN, 7 * SPAN, 9 * SPAN];
+
+    fn table(edges: &mut Edges) -> Table {
+        let database = Database::builder().create_with_backend(InMemoryBackend::new()).unwrap();
+        let begun = database.begin_write().unwrap();
+        write(&begun, &edges.freeze()).unwrap();
+        begun.commit().unwrap();
+        edges.thaw();
+        database.begin_read().unwrap().open_table(EDGES).unwrap()
+    }
+
+    fn put(edges: &mut Edges, table: &Table, child: u64, present: bool) {
+        edges.put(table, (1, child), present).unwrap();
+    }
+
+    #[test]
+    fn emptied_rows_are_passed_once() {
+        for saved in [false, true] {
+            let mut edges = Edges::default();
+            let mut below = table(&mut edges);
+            SCATTERED.iter().for_each(|child| put(&mut edges, &below, *child, true));
+            if saved {
+                below = table(&mut edges);
+            }
+            for (i, child) in SCATTERED.iter().enumerate() {
+                assert_eq!(edges.children(&below, 1, 9).unwrap(), SCATTERED[i..]);
+                assert_eq!(
+                    edges.passed[&1],
+                    child / SPAN,
+                    "a look begins at the first row that is not empty"
+                );
+                put(&mut edges, &below, *child, false);
+            }
+            assert!(edges.children(&below, 1, 1).unwrap().is_empty());
+            assert!(edges.passed.is_empty(), "nothing is kept of a task that told all");
+        }
+    }
+
+    #[test]
+    fn who_waits_again_is_found_behind_what_was_passed() {
+        let mut edges = Edges::default();
+        let below = table(&mut edges);
+        SCATTERED.iter().for_each(|child| put(&mut edges, &below, *child, true));
+        SCATTERED[..2].iter().for_each(|child| put(&mut edges, &below, *child, false));
+        assert_eq!(edges.children(&below, 1, 1).unwrap(), SCATTERED[2..3]);
+        put(&mut edges, &below, SCATTERED[1] + 5, true);
+        assert_eq!(edges.children(&below, 1, 2).unwrap(), [SCATTERED[1] + 5, SCATTERED[2]]);
+    }
 }

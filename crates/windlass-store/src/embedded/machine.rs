@@ -202,13 +202,7 @@ impl Machine {
             Command::Operate { write } => self.write_operation(write)?,
             Command::Limit { set, now } => self.set_limit(set, *now),
             Command::Workflow { insert, tasks } => self.insert_workflow(insert, tasks)?,
-            Command::Settle { settles } => {
-                let mut done = Vec::with_capacity(settles.len());
-                for settle in settles {
-                    done.push(self.settle(settle)?);
-                }
-                Output::Settled(done)
-            }
+            Command::Settle { settles } => Output::Settled(self.settle_all(settles)?),
         };
         self.applied = index;
         self.broken = false;

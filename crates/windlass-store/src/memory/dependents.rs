@@ -34,10 +34,12 @@ impl Tables {
         new.body.dependencies().iter().find_map(|id| Some((id.clone(), broken(id)?)))
     }
 
-    /// The dependencies that have not completed.
+    /// The dependencies that have not completed, each once.
     pub(super) fn open_dependencies(&self, body: &Body) -> Vec<u64> {
         let records = body.dependencies().iter().filter_map(|id| self.find(id)).map(|task| &task.record);
-        records.filter(|record| Ended::of(record).is_none()).map(|record| record.seq).collect()
+        let open: BTreeSet<u64> =
+            records.filter(|record| Ended::of(record).is_none()).map(|record| record.seq).collect();
+        open.into_iter().collect()
     }
 
     pub(super) fn wait_for(&mut self, child: u64, parents: &[u64]) {

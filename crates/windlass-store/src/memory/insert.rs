@@ -7,7 +7,7 @@ use windlass_core::{Body, Change, NewTask, Now, Record, Task, TaskId, UniqueKey}
 
 use super::tables::Tables;
 use crate::depth::{self, Depths, Room};
-use crate::store::Inserted;
+use crate::store::{Inserted, depends_on};
 
 impl Tables {
     pub(super) fn insert(
@@ -39,6 +39,9 @@ impl Tables {
             Some((holder, Contest::Reject)) => return Inserted::KeyHeld(holder.id),
             Some((holder, Contest::Evict(change))) => (Some(holder), Some(change)),
         };
+        if let Some(refused) = holder.as_ref().and_then(|holder| depends_on(&new, holder)) {
+            return refused;
+        }
         let mut freed = Depths::default();
         holder.iter().for_each(|holder| freed.go(holder));
         if let Some(refused) = self.no_room(&new, room, Some(&freed)) {
@@ -119,6 +122,9 @@ impl Tables {
             Some((holder, Contest::Reject)) => return Inserted::KeyHeld(holder.id),
             Some((holder, Contest::Evict(_))) => Some(holder),
         };
+        if let Some(refused) = evicted.as_ref().and_then(|holder| depends_on(new, holder)) {
+            return refused;
+        }
         if depth::matters(&self.ready.flow, room) {
             evicted.iter().for_each(|holder| batch.depths.go(holder));
             if let Some(refused) = self.no_room(new, room, Some(&batch.depths)) {

@@ -41,6 +41,9 @@ impl Workflows {
 
 impl Tables {
     pub(super) fn insert_workflow(&mut self, insert: InsertWorkflow, now: Now) -> WorkflowInserted {
+        if let Some(refused) = insert.refusal() {
+            return refused;
+        }
         if let Some(stored) = self.workflows.get(&insert.id) {
             let same = stored.fingerprint == insert.fingerprint;
             return if same {

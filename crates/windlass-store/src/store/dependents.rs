@@ -1,6 +1,8 @@
 //! What a store is asked about tasks that wait for others.
 
-use windlass_core::{Change, Ended, Record};
+use windlass_core::{Change, Ended, NewTask, Record};
+
+use super::Inserted;
 
 /// A task that ended, and some of those who wait for it.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,4 +44,10 @@ pub enum Settled {
     Dropped,
     /// Something is not as it was seen; nothing was done.
     Conflict,
+}
+
+/// The answer to a task that depends on the one that would give way for it: its own submit would cancel what it waits for.
+pub(crate) fn depends_on(new: &NewTask, holder: &Record) -> Option<Inserted> {
+    let waits = new.body.dependencies().contains(&holder.id);
+    waits.then(|| Inserted::Dependency { id: holder.id.clone(), cancelled: true })
 }

@@ -1,5 +1,7 @@
 //! What a store is asked about workflows.
 
+use std::collections::HashSet;
+
 use windlass_core::{Name, NewTask, Record, Workflow};
 
 use super::Inserted;
@@ -13,6 +15,18 @@ pub struct InsertWorkflow {
     /// Each behind those that it depends on, and each a node of this workflow by its links.
     pub tasks: Vec<NewTask>,
     pub max_depth: Option<u64>,
+}
+
+impl InsertWorkflow {
+    /// Why it cannot be added whatever the store holds. The tasks of a graph are new, each with an id of its own and none
+    /// instead of another that has its key: a task that is already there cannot become a node.
+    pub(crate) fn refusal(&self) -> Option<WorkflowInserted> {
+        let mut ids = HashSet::with_capacity(self.tasks.len());
+        let fits = self.tasks.iter().map(|task| task.unique.is_none() && ids.insert(&task.id));
+        let answer = |fits| if fits { Inserted::Aborted } else { Inserted::Clash };
+        let answers: Vec<Inserted> = fits.map(answer).collect();
+        answers.contains(&Inserted::Clash).then_some(WorkflowInserted::Refused(answers))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -4,6 +4,8 @@
 //! tell, as a record with a deadline stands in the lane of the timers: it outlives a restart with the record. Each pair goes
 //! away in the command that counts it, and the mark with the last pair.
 
+use std::collections::BTreeSet;
+
 use windlass_core::{Body, Ended, TaskId};
 
 use super::{Machine, missing};
@@ -46,6 +48,9 @@ impl Machine {
                 Some(Ended::Cancelled) => return Ok(Wanted::Broken { id: id.clone(), cancelled: true }),
             }
         }
+        // One that is named twice is one pair, and counts once.
+        open.sort_unstable();
+        open.dedup();
         Ok(Wanted::Open(open))
     }
 
@@ -107,7 +112,22 @@ impl Machine {
         Ok(endings)
     }
 
-    pub(super) fn settle(&mut self, settle: &Settle) -> Result<Settled, Error> {
+    pub(super) fn settle_all(&mut self, settles: &[Settle]) -> Result<Vec<Settled>, Error> {
+        let mut done = Vec::with_capacity(settles.len());
+        let mut told = BTreeSet::new();
+        for settle in settles {
+            done.push(self.settle(settle, &mut told)?);
+        }
+        for parent in told {
+            if self.edges.children(self.snapshot.edges(), parent, 1)?.is_empty() {
+                self.set_awaited(parent, false)?;
+            }
+        }
+        Ok(done)
+    }
+
+    /// `told` takes the tasks whose pairs went away, which may have told all by now.
+    fn settle(&mut self, settle: &Settle, told: &mut BTreeSet<u64>) -> Result<Settled, Error> {
         if self.record(settle.child)?.map(|record| record.revision) != settle.seen {
             return Ok(Settled::Conflict);
         }
@@ -120,9 +140,7 @@ impl Machine {
         for (parent, _) in &settle.parents {
             let grown = self.edges.put(self.snapshot.edges(), (*parent, settle.child), false)?;
             self.dirty.grew(grown);
-            if self.edges.children(self.snapshot.edges(), *parent, 1)?.is_empty() {
-                self.set_awaited(*parent, false)?;
-            }
+            told.insert(*parent);
         }
         match &settle.change {
             Some(change) => Ok(Settled::Changed(Box::new(self.change(settle.child, change)?))),

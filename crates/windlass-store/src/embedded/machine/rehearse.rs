@@ -9,7 +9,7 @@ use super::Machine;
 use super::dependents::{Rehearsed, Wanted};
 use crate::depth::{self, Depths, Room};
 use crate::embedded::command::Submitted;
-use crate::store::{Error, Inserted};
+use crate::store::{Error, Inserted, depends_on};
 
 /// The part of a batch that was looked at, as if it had been added.
 #[derive(Debug, Default)]
@@ -104,7 +104,7 @@ impl Machine {
             Contest::Return if holder.seq == 0 => Err(Inserted::Aborted),
             Contest::Return => Err(Inserted::Live(Box::new(self.task_of(holder)?))),
             Contest::Reject => Err(Inserted::KeyHeld(holder.id)),
-            Contest::Evict(_) => Ok(Some(holder)),
+            Contest::Evict(_) => depends_on(new, &holder).map_or(Ok(Some(holder)), Err),
         })
     }
 }

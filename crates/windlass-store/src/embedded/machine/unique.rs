@@ -5,7 +5,7 @@ use windlass_core::{Change, NewTask, Record, TaskId, UniqueKey};
 
 use super::{Machine, missing};
 use crate::depth::{Depths, Room};
-use crate::store::{Error, Inserted};
+use crate::store::{Error, Inserted, depends_on};
 
 impl Machine {
     /// The task that took a key last and still lives.
@@ -45,6 +45,9 @@ impl Machine {
             Some((holder, Contest::Reject)) => return Ok(Err(Inserted::KeyHeld(holder.id))),
             Some((holder, Contest::Evict(change))) => (holder, change),
         };
+        if let Some(refused) = depends_on(new, &holder) {
+            return Ok(Err(refused));
+        }
         let mut freed = Depths::default();
         freed.go(&holder);
         if let Some(refused) = self.no_room(new, room, Some(&freed)) {

@@ -74,6 +74,10 @@ pub struct PulseBody {
     #[serde(with = "text::list")]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     pub cancel: Vec<TaskId>,
+    /// Their checkpoint could not be kept now, though the lease is; send it again.
+    #[serde(default, with = "text::list", skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub unsaved: Vec<TaskId>,
     /// Claim nothing for now.
     pub paused: bool,
 }

@@ -58,10 +58,11 @@ pub(crate) async fn keep(
     state.broker.extend(id, token, lease_ms, progress).await
 }
 
-/// Saves a checkpoint. That the lease is over is no error here: the extension that follows knows better how it ended.
+/// Saves a checkpoint. That the lease is over, or the task gone, is no error here: the extension that follows knows
+/// better how it ended.
 pub(crate) async fn save(broker: &Broker, id: &TaskId, token: Token, bytes: Bytes) -> Result<(), Error> {
     match broker.save_checkpoint(id, token, bytes).await {
-        Err(Error::LeaseLost) => Ok(()),
+        Err(Error::LeaseLost | Error::NotFound(_)) => Ok(()),
         saved => saved,
     }
 }

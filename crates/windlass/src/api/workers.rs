@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use bytes::Bytes;
+use futures_util::future::join_all;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_broker::{Beat, WorkerView};
@@ -70,13 +71,15 @@ async fn heartbeat(State(state): Shared, PathName(id): PathName, JsonBytes(bytes
 pub(crate) async fn beat(state: &super::State, id: Name, body: BeatBody) -> Result<PulseBody, Refused> {
     let checkpoints = checkpoints(&body)?;
     let (beat, mut forged) = check(id, body)?;
-    for (id, token, bytes) in checkpoints {
-        save(&state.broker, &id, token, bytes).await?;
-    }
+    let save = async |(id, token, bytes): (TaskId, Token, Bytes)| {
+        save(&state.broker, &id, token, bytes).await.err().map(|_| id)
+    };
+    // Whether a checkpoint is kept has nothing to do with the leases: they are extended in any case.
+    let unsaved = join_all(checkpoints.into_iter().map(save)).await.into_iter().flatten().collect();
     let pulse = state.broker.heartbeat(beat).await?;
     let mut lost = pulse.lost;
     lost.append(&mut forged);
-    Ok(PulseBody { extended: pulse.extended, lost, cancel: pulse.cancel, paused: pulse.paused })
+    Ok(PulseBody { extended: pulse.extended, lost, cancel: pulse.cancel, unsaved, paused: pulse.paused })
 }
 
 /// The checkpoints of a beat. Those of leases that cannot be read are dropped with them.

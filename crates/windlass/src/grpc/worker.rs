@@ -95,6 +95,7 @@ impl Workers {
             extended: texts(pulse.extended),
             lost: texts(pulse.lost),
             cancel: texts(pulse.cancel),
+            unsaved: texts(pulse.unsaved),
             paused: pulse.paused,
         })
     }

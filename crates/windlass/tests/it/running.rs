@@ -104,6 +104,54 @@ fn an_empty_checkpoint_takes_the_last_one_away() {
     assert!(claim(&mut client).0["checkpoint_base64"].is_null());
 }
 
+#[test]
+fn a_checkpoint_of_a_task_that_is_gone_costs_no_other_lease() {
+    let broker = BrokerProcess::start();
+    let mut client = broker.client();
+    let mut leases = Vec::new();
+    for id in ["a", "b", "c"] {
+        post(&mut client, &json!({"id": id, "type": "t"}).to_string());
+        let (_, lease) = claim(&mut client);
+        leases.push(json!({"id": id, "lease": lease, "checkpoint_base64": encoded(id)}));
+    }
+    client.post("/api/v1/tasks/a/cancel", "").expect(200);
+    assert_eq!(client.delete("/api/v1/tasks/a?purge=true").status, 204);
+    let beat = json!({"worker_id": "w", "incarnation": 7, "leases": leases}).to_string();
+    let pulse = client.post("/api/v1/workers/w/heartbeat", &beat).expect(200);
+    assert_eq!(pulse, json!({"extended": ["b", "c"], "lost": ["a"], "cancel": [], "paused": false}));
+    assert_eq!(look(&mut client, "b")["checkpoint_base64"], encoded("b"));
+    assert_eq!(look(&mut client, "c")["checkpoint_base64"], encoded("c"));
+    let pulse = broker.frames().call(HEARTBEAT, beat).ok();
+    assert_eq!((&pulse["extended"], &pulse["lost"]), (&json!(["b", "c"]), &json!(["a"])));
+    let gone = json!({"lease": leases[0]["lease"], "checkpoint_base64": encoded("a")});
+    report(&mut client, "a", "extend", gone).refused(404, "not_found");
+}
+
+#[tokio::test]
+async fn a_grpc_stream_names_a_task_that_is_gone_as_lost() {
+    let broker = BrokerProcess::start();
+    let address = broker.grpc_address;
+    let (mut work, _) = Work::begin(address, hello("w", 1)).await;
+    submit(address, &["a", "b"]).await;
+    work.grant(2);
+    let tasks = work.take(2).await;
+    let mut client = broker.client();
+    client.post("/api/v1/tasks/a/cancel", "").expect(200);
+    assert!(matches!(work.next().await, Told::Cancels(_)));
+    assert_eq!(client.delete("/api/v1/tasks/a?purge=true").status, 204);
+    let extension = |task: &windlass_proto::grpc::v1::LeasedTask| Extension {
+        id: task.id.clone(),
+        lease: task.lease.clone(),
+        checkpoint: Some("page 7".into()),
+        ..Extension::default()
+    };
+    let extensions = tasks.iter().map(extension).collect();
+    work.say(Said::Extensions(Extensions { sequence: 1, extensions, ..Extensions::default() }));
+    let Told::Extended(extended) = work.next().await else { panic!("no answer to the extensions") };
+    assert_eq!((extended.lost, extended.refusals.len()), (vec!["a".to_owned()], 0));
+    assert_eq!(look(&mut client, "b")["checkpoint_base64"], encoded("page 7"));
+}
+
 fn take(frames: &mut Frames) -> Value {
     frames.call(CLAIM, CLAIM_ONE).ok()["tasks"][0].clone()
 }

@@ -64,17 +64,16 @@ pub(super) async fn extend(session: &Session, batch: Extensions) -> Result<Exten
             (Ok((id, extending)), Ok(token)) => {
                 let keep = Keep { id, token, progress: extending.progress };
                 saves.extend(extending.checkpoint.map(|bytes| (index, keep.clone(), bytes)));
-                keeps.push((index, keep));
+                keeps.push(keep);
             }
             (Ok(_), Err(_)) => extended.lost.push(id),
             (Err(invalid), _) => extended.refusals.push(refusal(index, id, invalid.into())),
         }
     }
+    // Whether a checkpoint is kept has nothing to do with the lease: it is extended in any case.
     for (index, id, error) in save_all(session.broker(), saves).await {
-        keeps.retain(|(kept, _)| *kept != index);
         extended.refusals.push(refusal(index, id, error.into()));
     }
-    let keeps = keeps.into_iter().map(|(_, keep)| keep).collect();
     let pulse = session.extend(keeps, batch.cpu, batch.memory_bytes).await.map_err(status)?;
     extended.lost.extend(texts(&pulse.lost));
     extended.cancel = texts(&pulse.cancel);

@@ -1,7 +1,8 @@
 //! Runs a program for each task, in any language and without a library: the payload is its input, its output the result,
 //! its exit code the outcome. No shell is involved; the payload never becomes part of a command line.
 //!
-//! What it writes to the file `WINDLASS_CHECKPOINT_FILE` is there again for the next attempt.
+//! What it writes to the file `WINDLASS_CHECKPOINT_FILE` is there again for the next attempt. There is no such variable
+//! where no file can be made.
 //!
 //! The program leads a process group of its own. Whatever ends the attempt early (cancel, time limit, lost lease,
 //! shutdown) kills the whole group, children included.
@@ -47,11 +48,12 @@ impl Handler for Exec {
 
 impl Exec {
     async fn attempt(&self, context: Context, job: Job) -> Outcome {
-        let mut saved = match Saved::new(&job) {
-            Ok(saved) => saved,
-            Err(error) => return Outcome::Retry { error: format!("cannot make a file: {error}") },
-        };
-        let mut child = match self.command(&job).env("WINDLASS_CHECKPOINT_FILE", saved.path()).spawn() {
+        let mut saved = Saved::new(&job);
+        let mut command = self.command(&job);
+        if let Some(path) = saved.path() {
+            command.env("WINDLASS_CHECKPOINT_FILE", path);
+        }
+        let mut child = match command.spawn() {
             Ok(child) => child,
             Err(error) => {
                 let error = format!("cannot start {}: {error}", self.program.display());
@@ -66,8 +68,10 @@ impl Exec {
         };
         match ended {
             Some(Ok(ended)) => {
-                if !ended.status.success() {
-                    saved.look(&context).await;
+                match ended.status.code() {
+                    Some(0) => {}
+                    Some(_) => saved.look_last(&context).await,
+                    None => saved.look(&context).await,
                 }
                 ended.outcome()
             }
@@ -95,6 +99,7 @@ impl Exec {
             .env("WINDLASS_TIMEOUT_SECONDS", job.timeout.as_secs_f64().to_string())
             .env("WINDLASS_LEASE", job.token.to_string())
             .env("WINDLASS_WORKER_ID", &self.worker)
+            .env_remove("WINDLASS_CHECKPOINT_FILE")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Stdio};
 
 use crate::cli::process::{Dev, Done, command, terminate};
@@ -15,7 +16,13 @@ impl Exec {
     }
 
     fn start_with(dev: &Dev, kind: &str, script: &str, more: &[&str]) -> Exec {
+        Self::start_in(dev, kind, script, more, &std::env::temp_dir())
+    }
+
+    /// With a place for temporary files.
+    fn start_in(dev: &Dev, kind: &str, script: &str, more: &[&str], tmp: &Path) -> Exec {
         let mut command = command(&["worker", "exec", "--type", kind, "--lease", "1s", "--drain", "100ms"]);
+        command.env("TMPDIR", tmp);
         command.args(more).args(["--", "sh", "-c", script]);
         command.env("WINDLASS_SERVER", &dev.url).env("WINDLASS_GRPC_SERVER", &dev.grpc);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -96,6 +103,44 @@ fn a_failed_program_finds_its_checkpoint_again() {
         let done = dev.run(&["submit", kind, "1", "--wait"]);
         assert_eq!(done.stdout, "\"went on at page 7\"\n", "{}", done.stderr);
     }
+}
+
+#[test]
+fn programs_run_where_no_file_can_be_made() {
+    let dev = Dev::start(&["--store", "memory"]);
+    let script = "echo ${WINDLASS_CHECKPOINT_FILE-none}";
+    let _worker = Exec::start_in(&dev, "job", script, &[], Path::new("/dev/null/none"));
+    let done = dev.run(&["submit", "job", "1", "--wait"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "\"none\"\n"), "{}", done.stderr);
+}
+
+#[test]
+fn an_empty_file_counts_only_when_the_program_has_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let fifo = dir.path().join("go");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    // The first attempt saves and fails; the second truncates, and is killed once the worker has looked; the third goes on
+    // and gives the checkpoint up; the fourth has none.
+    let script = format!(
+        r#"f="$WINDLASS_CHECKPOINT_FILE"; case $WINDLASS_ATTEMPT in
+        1) printf 'page 7' > "$f.new"; mv "$f.new" "$f"; exit 75;;
+        2) : > "$f"; read -r line < {}; kill -9 $$;;
+        3) test "$(cat "$f")" = 'page 7' || exit 65; : > "$f"; exit 75;;
+        *) test -e "$f" && test ! -s "$f" && echo gone;; esac"#,
+        fifo.display()
+    );
+    let dev = Dev::start(&["--store", "memory"]);
+    let _worker = Exec::start_in(&dev, "job", &script, &[], dir.path());
+    assert_eq!(dev.run(&["submit", "job", "1", "--id", "t1", "--max-retries", "5"]).code, 0);
+    // It has opened the pipe, so the file is empty by now.
+    let mut go = std::fs::File::options().write(true).open(&fifo).unwrap();
+    std::io::Write::write_all(&mut go, b"on\n").unwrap();
+    assert_eq!(dev.run(&["task", "watch", "t1"]).code, 0);
+    let shown = dev.run(&["task", "get", "t1", "-o", "json"]);
+    let task: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!((&task["result"], &task["attempts"]), (&"gone".into(), &4.into()), "{task}");
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(left, ["go"], "the files went with their attempts");
 }
 
 #[test]

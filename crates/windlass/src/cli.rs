@@ -6,6 +6,7 @@ mod config;
 mod dlq;
 mod doctor;
 pub(crate) mod error;
+mod filter_words;
 mod generate;
 mod limit;
 mod operation;
@@ -115,7 +116,7 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn parse() -> Result<Cli, clap::Error> {
-    let matches = Cli::command().try_get_matches()?;
+    let matches = Cli::command().try_get_matches_from(filter_words::guarded(std::env::args_os()))?;
     Cli::from_arg_matches(&matches)
 }
 

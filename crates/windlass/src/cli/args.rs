@@ -28,16 +28,17 @@ impl Connect {
 }
 
 /// Which tasks.
+// No short options here: beside words of a filter, `-timeout` would be read as `-t imeout`.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Which {
     /// Only those that match, like 'state:dead_letter error:timeout since:2h'
-    #[arg(long = "filter", short = 'f', value_name = "FILTER")]
+    #[arg(long = "filter", value_name = "FILTER")]
     pub(crate) words: Vec<String>,
     /// Only of this queue
-    #[arg(long, short = 'q', value_name = "NAME", value_parser = name)]
+    #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) queue: Option<Name>,
     /// Only of this type
-    #[arg(long = "type", short = 't', value_name = "NAME", value_parser = name)]
+    #[arg(long = "type", value_name = "NAME", value_parser = name)]
     pub(crate) kind: Option<Name>,
     /// Only with this text in the id, the type or the error
     #[arg(long, value_name = "TEXT")]

@@ -54,6 +54,7 @@ impl Action {
     }
 }
 
+// Without short options for values, as `args::Which`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     /// What to do
@@ -63,10 +64,10 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "FILTER", required = true)]
     filter: Vec<String>,
     /// For set-priority: 0-255, or critical, high, normal, low
-    #[arg(long, short = 'p', value_parser = submit::priority)]
+    #[arg(long, value_parser = submit::priority)]
     priority: Option<Priority>,
     /// For move: where to
-    #[arg(long, short = 'q', value_name = "NAME", value_parser = args::name)]
+    #[arg(long, value_name = "NAME", value_parser = args::name)]
     queue: Option<Name>,
     /// Who asks, for those who look at it later; the user of this machine by default
     #[arg(long, value_name = "NAME")]

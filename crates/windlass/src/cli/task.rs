@@ -55,7 +55,7 @@ pub(crate) struct ListArgs {
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
     /// Only in this state, like pending, running, failed
-    #[arg(long, short = 's')]
+    #[arg(long)]
     state: Option<String>,
     #[command(flatten)]
     which: Which,

@@ -20,6 +20,21 @@ fn filters_and_operations_from_the_command_line() {
     let looked = dev.run(&["operation", "run", "move", "type:report.*", "--queue", "slow", "--dry-run"]);
     assert_eq!(looked.code, 0, "{}", looked.stderr);
     assert!(looked.stdout.contains("would change  3") && looked.stdout.contains("r1"), "{}", looked.stdout);
+    // All other queues, and never a queue to move to.
+    let other = ["operation", "run", "move", "type:report.*", "-queue:slow", "--queue", "slow", "--dry-run"];
+    let looked = dev.run(&other);
+    assert!(looked.stdout.contains("would change  3"), "{} {}", looked.stdout, looked.stderr);
+    let none =
+        dev.run(&["operation", "run", "move", "type:report.*", "-queue:reports", "--queue", "a", "--yes"]);
+    assert_eq!(none.code, 0, "{}", none.stderr);
+    let nowhere = dev.run(&["operation", "run", "move", "type:report.*", "-queue:slow", "--yes"]);
+    assert_eq!(nowhere.code, 2, "{}", nowhere.stdout);
+    assert_eq!(
+        dev.run(&["task", "list", "queue:reports", "-id:r1", "-o", "json"]).stdout.matches("\"id\"").count(),
+        2
+    );
+    assert_eq!(dev.run(&["dlq", "list", "--filter", "-queue:slow"]).code, 0);
+    assert_eq!(dev.run(&["dlq", "clear", "--filter", "", "--yes"]).code, 2);
     let unasked = dev.run(&["operation", "run", "move", "type:report.*", "--queue", "slow"]);
     assert_eq!(unasked.code, 2, "nobody is there to ask");
     assert!(unasked.stderr.contains("would move 3 tasks"), "{}", unasked.stderr);
@@ -37,7 +52,7 @@ fn filters_and_operations_from_the_command_line() {
     let shown = dev.run(&["operation", "get", id]).stdout;
     assert!(shown.contains("cancel") && shown.contains("queue:slow"), "{shown}");
     let listed = dev.run(&["operation", "list"]).stdout;
-    assert!(listed.contains("type:report.*") && listed.lines().count() == 3, "{listed}");
+    assert!(listed.contains("type:report.*") && listed.lines().count() == 4, "{listed}");
     assert_eq!(dev.run(&["operation", "get", "none"]).code, 3);
     assert_eq!(dev.run(&["operation", "run", "set-priority", "queue:slow", "--yes"]).code, 2);
     assert_eq!(dev.stop(), Some(0));

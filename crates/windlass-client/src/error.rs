@@ -113,9 +113,14 @@ impl From<windlass_broker::Error> for Error {
             Broker::NotFound(_) => 404,
             Broker::TaskExists | Broker::Terminal(_) | Broker::WrongState(_) => 409,
             Broker::LeaseLost | Broker::Aborted | Broker::UniqueConflict(_) => 409,
+            Broker::DependencyCancelled(_) | Broker::WorkflowExists | Broker::NodeExists(_) => 409,
+            Broker::ScheduleExists | Broker::OperationEnded => 409,
+            Broker::Invalid { .. } | Broker::TooManyLanes | Broker::DependencyMissing(_) => 422,
+            Broker::TooManySchedules | Broker::TooManyLimits => 422,
+            Broker::TooManyOperations => 429,
+            Broker::QueueFull | Broker::LimitFull(_) => 503,
+            Broker::Busy | Broker::Stopping | Broker::Store(_) => 503,
             Broker::NoSpace => 507,
-            Broker::Invalid { .. } | Broker::TooManyLanes => 422,
-            _ => 503,
         };
         let mut problem =
             Problem::new(status, error.code(), "The request was refused").detail(error.to_string());
@@ -123,5 +128,28 @@ impl From<windlass_broker::Error> for Error {
             problem.task_id = Some(holder.to_string());
         }
         Error::Refused { problem: Box::new(problem), retry_after: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_broker::Error as Broker;
+
+    use super::Error;
+
+    #[test]
+    fn a_broker_in_the_process_refuses_with_the_statuses_of_rest() {
+        for (error, status) in [
+            (Broker::NotFound("task"), 404),
+            (Broker::OperationEnded, 409),
+            (Broker::TooManyOperations, 429),
+            (Broker::TooManyLimits, 422),
+            (Broker::QueueFull, 503),
+            (Broker::NoSpace, 507),
+        ] {
+            let code = error.code();
+            let error = Error::from(error);
+            assert_eq!((error.status(), error.code()), (Some(status), Some(code)));
+        }
     }
 }

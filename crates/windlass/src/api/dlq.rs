@@ -9,13 +9,13 @@ use utoipa_axum::routes;
 use windlass_broker::Selection;
 use windlass_core::StateName;
 use windlass_core::limits::BATCH_TASKS_MAX;
-use windlass_proto::rest::{Affected, DeadSelection, Fault, Invalid, TaskPage, decode};
+use windlass_proto::rest::{Affected, DeadSelection, Fault, Invalid, Problem, TaskPage, decode};
 use windlass_store::List;
 
 use super::Shared;
 use super::answer::{self, Answer};
 use super::body::JsonBytes;
-use super::params::{ListParams, Params, filter, parsed};
+use super::params::{ListParams, Params, filter_given, parsed};
 use super::tasks::write_page;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
@@ -36,7 +36,9 @@ async fn list(State(state): Shared, Params(params): Params<ListParams>) -> Answe
 
 /// Send dead letters back to their queues
 #[utoipa::path(post, path = "/api/v1/dlq/retry", tag = "dead letters", request_body = DeadSelection,
-    responses((status = 200, description = "How many", body = Affected)))]
+    responses((status = 200, description = "How many", body = Affected),
+        (status = 400, description = "`malformed`: a filter that is empty or cannot be read; the word is named",
+            body = Problem, content_type = "application/problem+json")))]
 async fn retry(State(state): Shared, JsonBytes(bytes): JsonBytes) -> Answer {
     let body: DeadSelection = decode(&bytes)?;
     let dry_run = body.dry_run;
@@ -68,7 +70,9 @@ struct ClearParams {
 
 /// Forget dead letters: all, or those that match
 #[utoipa::path(delete, path = "/api/v1/dlq", tag = "dead letters", params(ClearParams),
-    responses((status = 200, description = "How many", body = Affected)))]
+    responses((status = 200, description = "How many", body = Affected),
+        (status = 400, description = "`malformed`: a filter that is empty or cannot be read; the word is named",
+            body = Problem, content_type = "application/problem+json")))]
 async fn clear(State(state): Shared, Params(params): Params<ClearParams>) -> Answer {
     let ids = match params.ids {
         Some(text) => {
@@ -109,7 +113,8 @@ pub(crate) fn selection(body: DeadSelection) -> Result<Selection, Invalid> {
                 text: body.q.filter(|text| !text.is_empty()),
                 ..List::default()
             };
-            Ok(Selection::Filter(list.narrowed(filter(body.filter.as_deref().unwrap_or_default())?)))
+            let filter = body.filter.as_deref().map(filter_given).transpose()?;
+            Ok(Selection::Filter(list.narrowed(filter.unwrap_or_default())))
         }
         (None, false) => Err(Invalid::malformed("all", "must be true unless ids are given")),
     }

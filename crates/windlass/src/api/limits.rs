@@ -27,6 +27,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
     request_body = LimitInput,
     responses((status = 201, description = "The new limit", body = LimitBody),
         (status = 200, description = "The limit as it is from now on", body = LimitBody),
+        (status = 400, description = "`malformed`: no such scope, or not a name", body = Problem,
+            content_type = "application/problem+json"),
         (status = 422, description = "A number that is not possible; the field is named",
             body = Problem, content_type = "application/problem+json")))]
 async fn put(State(state): Shared, PathLimit(scope, name): PathLimit, JsonBytes(bytes): JsonBytes) -> Answer {
@@ -40,6 +42,8 @@ async fn put(State(state): Shared, PathLimit(scope, name): PathLimit, JsonBytes(
 #[utoipa::path(get, path = "/api/v1/limits/{scope}/{name}", tag = "limits",
     params(("scope" = String, Path, description = "`queue`, `type` or `key`"), ("name" = String, Path)),
     responses((status = 200, description = "The limit", body = LimitBody),
+        (status = 400, description = "`malformed`: no such scope, or not a name", body = Problem,
+            content_type = "application/problem+json"),
         (status = 404, description = "`not_found`", body = Problem, content_type = "application/problem+json")))]
 async fn get(State(state): Shared, PathLimit(scope, name): PathLimit) -> Answer {
     answer::ok(&LimitBody::new(state.broker.limit(scope, &name).await?, now_ms()))
@@ -49,6 +53,8 @@ async fn get(State(state): Shared, PathLimit(scope, name): PathLimit) -> Answer 
 #[utoipa::path(delete, path = "/api/v1/limits/{scope}/{name}", tag = "limits",
     params(("scope" = String, Path, description = "`queue`, `type` or `key`"), ("name" = String, Path)),
     responses((status = 204, description = "Nothing is limited any more"),
+        (status = 400, description = "`malformed`: no such scope, or not a name", body = Problem,
+            content_type = "application/problem+json"),
         (status = 404, description = "`not_found`", body = Problem, content_type = "application/problem+json")))]
 async fn delete(State(state): Shared, PathLimit(scope, name): PathLimit) -> Answer {
     state.broker.remove_limit(scope, name).await?;

@@ -17,7 +17,7 @@ use windlass_store::ListOperations;
 
 use super::answer::{self, Answer};
 use super::body::JsonBytes;
-use super::params::{Params, PathOperation, limit};
+use super::params::{Params, PathOperation, filter_given, limit};
 use super::{Shared, cursor};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
@@ -28,7 +28,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 #[utoipa::path(post, path = "/api/v1/operations", tag = "operations", request_body = OperationInput,
     responses((status = 202, description = "It has begun, and goes on by itself", body = OperationBody),
         (status = 200, description = "With `dry_run`: what it would find", body = PreviewBody),
-        (status = 422, description = "A filter that cannot be read or that takes everything; the word is named",
+        (status = 400, description = "`malformed`: a filter that is empty or cannot be read; the word is named",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "A value that is not possible; the field is named",
             body = Problem, content_type = "application/problem+json"),
         (status = 429, description = "`too_many_operations` are under way", body = Problem,
             content_type = "application/problem+json")))]
@@ -45,7 +47,14 @@ async fn start(State(state): Shared, JsonBytes(bytes): JsonBytes) -> Answer {
 fn read(bytes: &Bytes) -> Result<(Order, bool), Invalid> {
     let input: OperationInput = decode(bytes)?;
     let dry_run = input.dry_run;
-    Ok((input.check()?, dry_run))
+    Ok((order(input)?, dry_run))
+}
+
+/// A mistake in the filter is told as in lists; the broker reads it again, with its own clock.
+pub(crate) fn order(input: OperationInput) -> Result<Order, Invalid> {
+    let order = input.check()?;
+    filter_given(&order.filter)?;
+    Ok(order)
 }
 
 pub(crate) fn shown(preview: Preview) -> PreviewBody {
@@ -106,6 +115,7 @@ async fn get(State(state): Shared, PathOperation(id): PathOperation) -> Answer {
 /// End an operation where it is; what it changed stays changed
 #[utoipa::path(post, path = "/api/v1/operations/{id}/cancel", tag = "operations", params(("id" = String, Path)),
     responses((status = 200, description = "The cancelled operation", body = OperationBody),
+        (status = 404, description = "`not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "`operation_ended`", body = Problem,
             content_type = "application/problem+json")))]
 async fn cancel(State(state): Shared, PathOperation(id): PathOperation) -> Answer {

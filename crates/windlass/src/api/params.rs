@@ -182,6 +182,18 @@ pub(crate) fn filter(text: &str) -> Result<Filter, Invalid> {
     Filter::parse(text, super::now_ms()).map_err(|error| Invalid::malformed("filter", error.to_string()))
 }
 
+/// The same for an act on tasks: whoever wants all of them says so, and not by leaving out a word.
+pub(crate) fn filter_given(text: &str) -> Result<Filter, Invalid> {
+    let filter = filter(text)?;
+    match filter.is_empty() {
+        true => Err(Invalid::malformed(
+            "filter",
+            "is empty; say which tasks, or leave it out where all can be meant",
+        )),
+        false => Ok(filter),
+    }
+}
+
 /// A query has only text; the same filters as JSON may have a number.
 fn number_or_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     struct Input;

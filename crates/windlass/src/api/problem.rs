@@ -92,6 +92,11 @@ impl From<Error> for Refused {
             Error::Invalid { field, message } => named(field, message),
             Error::DependencyMissing(id) => named("dependencies", format!("there is no task {id}")),
             Error::DependencyCancelled(id) => named("dependencies", format!("task {id} was cancelled")),
+            Error::LimitFull(full) => {
+                let message =
+                    format!("{} is full: {} tasks wait, as many as its limit allows", full.name, full.max);
+                named(full.scope.as_str(), message);
+            }
             Error::UniqueConflict(holder) => {
                 named("unique_key", format!("is held by task {holder}"));
                 refused.0.task_id = Some(holder.to_string());

@@ -12,7 +12,7 @@ use crate::api::problem::Refused;
 use crate::api::{State, cursor, operations};
 
 pub(super) async fn start(state: &State, request: StartOperationRequest) -> Result<Operation, Refused> {
-    let order = request.read()?.check()?;
+    let order = operations::order(request.read()?)?;
     Ok(shown(state.broker.start_operation(order).await?))
 }
 
@@ -20,7 +20,7 @@ pub(super) async fn preview(
     state: &State,
     request: StartOperationRequest,
 ) -> Result<OperationPreview, Refused> {
-    let order = request.read()?.check()?;
+    let order = operations::order(request.read()?)?;
     Ok(operations::shown(state.broker.preview_operation(&order).await?).into())
 }
 

@@ -46,8 +46,8 @@ async fn operations_are_looked_at_started_followed_and_listed() {
     for (wrong, code, field) in [
         (order("explode", "type:t"), "malformed", "action"),
         (order("move", "type:t"), "malformed", "queue"),
-        (order("delete", ""), "invalid", "filter"),
-        (order("delete", "stat:dead"), "invalid", "filter"),
+        (order("delete", ""), "malformed", "filter"),
+        (order("delete", "stat:dead"), "malformed", "filter"),
     ] {
         let refusal = Refusal::of(&admin.start_operation(wrong).await.unwrap_err()).unwrap();
         assert_eq!((refusal.code.as_str(), refusal.field.as_deref()), (code, Some(field)));

@@ -88,6 +88,7 @@ fn what_holds_a_task_is_explained_and_a_full_key_is_named() {
     let body = json!({"type": "t", "key": "t7"}).to_string();
     let full = client.post("/api/v1/tasks", &body).refused(503, "queue_full");
     assert!(full["detail"].as_str().unwrap().contains("key t7"), "{full}");
+    assert_eq!(full["errors"][0]["field"], "key");
     put(&mut client, &format!("{LIMITS}/type/t"), &json!({"rate": {"count": 1, "per_seconds": 60}}))
         .expect(201);
     complete(&mut client, &held[0]);

@@ -78,6 +78,11 @@ fn one_line_filters_select_and_complain() {
     let retry = r#"{"all":true,"filter":"error:timeout since:1h"}"#;
     assert_eq!(client.post("/api/v1/dlq/retry", retry).expect(200)["affected"], 0);
     client.delete("/api/v1/dlq?filter=colour:red").refused(400, "malformed");
+    for nothing in ["/api/v1/dlq?filter=", "/api/v1/dlq?filter=+&dry_run=true"] {
+        let problem = client.delete(nothing).refused(400, "malformed");
+        assert_eq!(problem["errors"][0]["field"], "filter");
+    }
+    client.post("/api/v1/dlq/retry", r#"{"all":true,"filter":""}"#).refused(400, "malformed");
 }
 
 #[test]

@@ -76,8 +76,8 @@ fn mistakes_are_named_and_change_nothing() {
     let mut client = broker.client();
     submit(&mut client, 2, &json!({}));
     for (body, status, code, word) in [
-        (json!({"action": "delete", "filter": ""}), 422, "invalid", "which tasks"),
-        (json!({"action": "delete", "filter": "stat:dead"}), 422, "invalid", "did you mean state?"),
+        (json!({"action": "delete", "filter": " "}), 400, "malformed", "which tasks"),
+        (json!({"action": "delete", "filter": "stat:dead"}), 400, "malformed", "did you mean state?"),
         (json!({"action": "explode", "filter": "a"}), 400, "malformed", "retry, cancel"),
         (json!({"action": "move", "filter": "a"}), 400, "malformed", "queue"),
         (json!({"action": "set_priority", "filter": "a", "priority": 256}), 422, "out_of_range", "priority"),

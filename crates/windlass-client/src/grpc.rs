@@ -186,6 +186,7 @@ impl From<&Submit> for NewTask {
             payload: Some(submit.payload.clone().into()),
             priority: submit.priority.map(|priority| priority.0.into()),
             max_retries: submit.max_retries,
+            max_crashes: submit.max_crashes,
             timeout_seconds: submit.timeout.map(|span| span.as_secs_f64()),
             scheduled_at: submit.at.map(moment),
             delay_seconds: submit.delay.map(|span| span.as_secs_f64()),
@@ -198,7 +199,6 @@ impl From<&Submit> for NewTask {
             on_conflict: unique.and_then(|unique| unique.on_conflict).map(|rule| rule.as_str().to_owned()),
             key: submit.key.clone(),
             dependencies: submit.dependencies.iter().map(TaskId::to_string).collect(),
-            ..NewTask::default()
         }
     }
 }

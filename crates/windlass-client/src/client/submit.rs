@@ -27,6 +27,7 @@ pub struct Submit {
     pub(crate) expires_at: Option<SystemTime>,
     pub(crate) retry: Option<retry::Policy>,
     pub(crate) max_retries: Option<u32>,
+    pub(crate) max_crashes: Option<u32>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) retention: Option<Duration>,
     pub(crate) metadata: Vec<(String, String)>,
@@ -70,6 +71,7 @@ impl Submit {
             expires_at: None,
             retry: None,
             max_retries: None,
+            max_crashes: None,
             timeout: None,
             retention: None,
             metadata: Vec::new(),
@@ -135,6 +137,12 @@ impl Submit {
         self
     }
 
+    /// Lost workers before it is a dead letter.
+    pub fn max_crashes(mut self, n: u32) -> Self {
+        self.max_crashes = Some(n);
+        self
+    }
+
     /// The handler's time limit.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
@@ -197,6 +205,7 @@ impl Submit {
         body.expires_at = self.expires_at.map(|at| Time::from_ms(ms(at)));
         body.retry = self.retry.map(Into::into);
         body.max_retries = self.max_retries.map(u64::from);
+        body.max_crashes = self.max_crashes.map(u64::from);
         body.timeout_seconds = self.timeout.map(seconds);
         body.retention_seconds = self.retention.map(seconds);
         body.metadata = Metadata(self.metadata.clone());

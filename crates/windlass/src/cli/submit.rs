@@ -2,12 +2,12 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::value::RawValue;
 use windlass_client::Submit;
 use windlass_core::{Class, Name, OnConflict, Payload, Priority, StateName, TaskId};
-use windlass_proto::rest::TaskBody;
+use windlass_proto::rest::{TaskBody, Time};
 
 use super::args;
 use super::error::{Failure, TASK_FAILED};
@@ -46,6 +46,18 @@ pub(crate) struct Args {
     /// Earliest start from now, like 30s
     #[arg(long, allow_hyphen_values = true, value_parser = args::duration)]
     delay: Option<Duration>,
+    /// Earliest start, like 2027-01-31T08:00:00Z
+    #[arg(long, value_name = "TIME", conflicts_with = "delay", value_parser = moment)]
+    at: Option<SystemTime>,
+    /// Never start after this moment, like 2027-01-31T09:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    expires_at: Option<SystemTime>,
+    /// Keep it this long after its end, like 24h
+    #[arg(long, value_name = "LENGTH", value_parser = args::duration)]
+    retention: Option<Duration>,
+    /// Goes with the task and means nothing to the broker; may come again
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    metadata: Vec<(String, String)>,
     /// An id of your own; the same submit again makes no second task
     #[arg(long, value_parser = args::task_id)]
     id: Option<TaskId>,
@@ -64,6 +76,9 @@ pub(crate) struct Args {
     /// Attempts after the first one
     #[arg(long, value_name = "N")]
     max_retries: Option<u32>,
+    /// Lost workers before it is a dead letter
+    #[arg(long, value_name = "N")]
+    max_crashes: Option<u32>,
     /// The handler's time limit, like 5m
     #[arg(long, allow_hyphen_values = true, value_parser = args::duration)]
     timeout: Option<Duration>,
@@ -82,6 +97,16 @@ pub(super) fn priority(text: &str) -> Result<Priority, String> {
 
 fn on_conflict(text: &str) -> Result<OnConflict, String> {
     OnConflict::parse(text).ok_or_else(|| "must be return, reject or replace".into())
+}
+
+fn moment(text: &str) -> Result<SystemTime, String> {
+    let time: Time = text.parse()?;
+    Ok(UNIX_EPOCH + Duration::from_millis(time.as_ms()))
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("must be key=value")?;
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
@@ -138,6 +163,21 @@ fn submit(args: &Args) -> Result<Submit, Failure> {
     }
     for id in &args.after {
         submit = submit.after(id);
+    }
+    if let Some(at) = args.at {
+        submit = submit.at(at);
+    }
+    if let Some(at) = args.expires_at {
+        submit = submit.expires_at(at);
+    }
+    if let Some(length) = args.retention {
+        submit = submit.retention(length);
+    }
+    if let Some(n) = args.max_crashes {
+        submit = submit.max_crashes(n);
+    }
+    for (key, value) in &args.metadata {
+        submit = submit.metadata(key, value);
     }
     if let Some(key) = &args.unique_key {
         submit = submit.unique_key(key);

@@ -153,6 +153,34 @@ fn a_first_task_runs_under_dev() {
 }
 
 #[test]
+fn a_submit_says_when_how_long_and_what_goes_with_it() {
+    let dev = Dev::start(&["--store", "memory"]);
+    let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    // About five years from now.
+    let year = 1975 + since_1970.as_secs() / 31_556_952;
+    let (at, until) = (format!("{year}-01-31T08:00:00Z"), format!("{year}-01-31T09:00:00Z"));
+    for (wire, id) in [(&["--rest"][..], "r1"), (&[], "g1")] {
+        let words = [
+            &["submit", "nobody", "1", "--id", id, "--at", &at, "--retention", "2h"][..],
+            &["--expires-at", &until, "--metadata", "team=a", "--metadata", "note=x=y"],
+            &["--max-crashes", "9", "-o", "json"],
+            wire,
+        ]
+        .concat();
+        let done = dev.run(&words);
+        let task: serde_json::Value = serde_json::from_str(&done.stdout).expect(&done.stderr);
+        assert_eq!((&task["state"], &task["max_crashes"]), (&"scheduled".into(), &9.into()), "{task}");
+        assert_eq!(task["metadata"], serde_json::json!({"team": "a", "note": "x=y"}));
+        assert_eq!(task["retention_seconds"].as_f64(), Some(7200.0));
+        assert!(task["scheduled_at"].as_str().unwrap().starts_with(at.trim_end_matches('Z')), "{task}");
+        assert!(task["expires_at"].as_str().unwrap().starts_with(until.trim_end_matches('Z')), "{task}");
+    }
+    for wrong in [&["--at", "soon"][..], &["--metadata", "team"], &["--at", &at, "--delay", "1s"]] {
+        assert_eq!(dev.run(&[&["submit", "nobody", "1"], wrong].concat()).code, 2);
+    }
+}
+
+#[test]
 fn exit_codes_tell_what_happened() {
     let dev = Dev::start(&["--store", "memory"]);
     let failed = dev.run(&[

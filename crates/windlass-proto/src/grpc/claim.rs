@@ -23,6 +23,9 @@ impl Hello {
         if self.incarnation == 0 {
             return Err(Invalid::out_of_range("incarnation", "must be a random number other than 0"));
         }
+        if self.leases.iter().any(|lease| lease.checkpoint.is_some()) {
+            return Err(Invalid::malformed("leases.checkpoint", "belongs to Extension and to Heartbeat"));
+        }
         let mut body = wanted(&self.worker_id, &self.queues, &self.types, self.strict)?;
         body.lease_seconds = self.lease_seconds.map(Seconds);
         let claiming = body.check()?;
@@ -84,7 +87,8 @@ fn leases(leases: Vec<LeaseRef>) -> Result<Vec<rest::LeaseRef>, Invalid> {
     }
     let lease = |lease: LeaseRef| {
         let id: TaskId = parsed("leases.id", &lease.id)?;
-        Ok(rest::LeaseRef { id, lease: lease.lease, checkpoint_base64: None })
+        let checkpoint = rest::checkpoint("leases.checkpoint", lease.checkpoint)?;
+        Ok(rest::LeaseRef { id, lease: lease.lease, checkpoint_base64: checkpoint.map(rest::Base64) })
     };
     leases.into_iter().map(lease).collect()
 }

@@ -118,6 +118,8 @@ impl From<Known> for LeasedTask {
             lease_expires_at: lease.map(|lease| timestamp(lease.expires_at)),
             scheduled_at: record.scheduled_at.map(timestamp),
             checkpoint: record.checkpoint.map(|it| it.bytes),
+            key: record.key.map(|key| key.as_str().to_owned()),
+            unique_key: record.unique.map(|hold| hold.key.to_string()),
             payload: Some(body.payload.into()),
             metadata: body.metadata.into_iter().collect(),
             dependency_count: body.links.as_ref().map_or(0, |links| links.dependencies.len() as u32),

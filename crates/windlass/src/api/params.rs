@@ -145,6 +145,8 @@ pub(crate) struct ListParams {
     queue: Option<String>,
     #[serde(rename = "type")]
     kind: Option<String>,
+    /// Whose share and limit it counts towards.
+    key: Option<String>,
     worker_id: Option<String>,
     /// Part of the id, the type or the error.
     q: Option<String>,
@@ -161,6 +163,11 @@ pub(crate) struct ListParams {
 
 impl ListParams {
     pub(crate) fn check(self) -> Result<List, Invalid> {
+        let mut words = self.filter.unwrap_or_default();
+        if let Some(key) = parsed::<Name>("key", self.key)? {
+            // Nothing that a name may contain means something to a filter.
+            words = format!("{words} key:{key}");
+        }
         let list = List {
             states: self.state.as_deref().map_or(Ok(Vec::new()), states)?,
             queue: parsed("queue", self.queue)?,
@@ -173,7 +180,7 @@ impl ListParams {
             before: self.cursor.as_deref().filter(|text| !text.is_empty()).map(cursor::read).transpose()?,
             limit: limit(self.limit)?,
         };
-        Ok(list.narrowed(filter(self.filter.as_deref().unwrap_or_default())?))
+        Ok(list.narrowed(filter(&words)?))
     }
 }
 

@@ -214,6 +214,7 @@ impl Stream {
                 let lease = |(id, token): (TaskId, windlass_core::Token)| LeaseRef {
                     id: id.as_str().to_owned(),
                     lease: token.to_string(),
+                    checkpoint: None,
                 };
                 Told::Cancels(Cancels { tasks: leases.into_iter().map(lease).collect() })
             }

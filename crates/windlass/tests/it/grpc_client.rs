@@ -121,7 +121,7 @@ impl Work {
 }
 
 pub(crate) fn lease(task: &LeasedTask) -> LeaseRef {
-    LeaseRef { id: task.id.clone(), lease: task.lease.clone() }
+    LeaseRef { id: task.id.clone(), lease: task.lease.clone(), checkpoint: None }
 }
 
 pub(crate) fn ids(tasks: &[LeasedTask]) -> Vec<&str> {

@@ -78,6 +78,12 @@ fn one_line_filters_select_and_complain() {
     let retry = r#"{"all":true,"filter":"error:timeout since:1h"}"#;
     assert_eq!(client.post("/api/v1/dlq/retry", retry).expect(200)["affected"], 0);
     client.delete("/api/v1/dlq?filter=colour:red").refused(400, "malformed");
+    client.post("/api/v1/tasks", r#"{"id":"t9","type":"x","key":"acme"}"#).expect(201);
+    for query in ["key=acme", "key=acme&filter=type:x", "filter=key:acme"] {
+        assert_eq!(ids(&client.get(&format!("/api/v1/tasks?{query}")).expect(200)), ["t9"], "{query}");
+    }
+    assert_eq!(ids(&client.get("/api/v1/tasks?key=acme&filter=type:y").expect(200)), Vec::<String>::new());
+    client.get("/api/v1/tasks?key=a*").refused(400, "malformed");
     for nothing in ["/api/v1/dlq?filter=", "/api/v1/dlq?filter=+&dry_run=true"] {
         let problem = client.delete(nothing).refused(400, "malformed");
         assert_eq!(problem["errors"][0]["field"], "filter");

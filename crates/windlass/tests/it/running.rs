@@ -8,7 +8,8 @@ use windlass_proto::grpc::v1::work_request::Message as Said;
 use windlass_proto::grpc::v1::work_response::Message as Told;
 use windlass_proto::grpc::v1::worker_service_client::WorkerServiceClient;
 use windlass_proto::grpc::v1::{
-    ClaimRequest, ExtendRequest, Extension, Extensions, Failed, Outcome, Outcomes, Released, outcome,
+    ClaimRequest, ExtendRequest, Extension, Extensions, Failed, HeartbeatRequest, LeaseRef, Outcome,
+    Outcomes, Released, outcome,
 };
 
 use crate::broker_process::BrokerProcess;
@@ -252,6 +253,31 @@ async fn single_grpc_calls_save_and_are_given_back() {
     report(&mut broker.client(), "a", "release", json!({"lease": task.lease})).expect(200);
     let again = worker.claim(request).await.unwrap().into_inner().tasks.remove(0);
     assert_eq!(again.checkpoint.as_deref(), Some(&b"page 7"[..]));
+    let mut lease = crate::grpc_client::lease(&again);
+    let beat = |lease: &LeaseRef| HeartbeatRequest {
+        worker_id: "w".into(),
+        incarnation: 7,
+        leases: vec![lease.clone()],
+        ..HeartbeatRequest::default()
+    };
+    lease.checkpoint = Some(vec![0; 64 * 1024 + 1].into());
+    let refused = worker.heartbeat(beat(&lease)).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused}");
+    lease.checkpoint = Some("page 8".into());
+    let pulse = worker.heartbeat(beat(&lease)).await.unwrap().into_inner();
+    assert_eq!((pulse.extended, pulse.lost.len(), pulse.unsaved.len()), (vec!["a".to_owned()], 0, 0));
+    assert_eq!(look(&mut broker.client(), "a")["checkpoint_base64"], encoded("page 8"));
+}
+
+#[tokio::test]
+async fn a_task_pushed_over_grpc_names_its_keys() {
+    let broker = BrokerProcess::start();
+    let body = r#"{"id":"a","type":"t","key":"acme","unique_key":"report 7"}"#;
+    broker.client().post("/api/v1/tasks", body).expect(201);
+    let (mut work, _) = Work::begin(broker.grpc_address, hello("w", 1)).await;
+    work.grant(1);
+    let task = work.take(1).await.remove(0);
+    assert_eq!((task.key.as_deref(), task.unique_key.as_deref()), (Some("acme"), Some("report 7")));
 }
 
 #[test]

@@ -20,7 +20,9 @@ pub(super) fn queues(profile: &Profile) -> Vec<Queue> {
 }
 
 pub(super) fn leases(held: &[Held]) -> Vec<LeaseRef> {
-    held.iter().map(|held| LeaseRef { id: held.id.to_string(), lease: held.token.to_string() }).collect()
+    let lease =
+        |held: &Held| LeaseRef { id: held.id.to_string(), lease: held.token.to_string(), checkpoint: None };
+    held.iter().map(lease).collect()
 }
 
 pub(super) fn extension(held: &Held) -> Extension {

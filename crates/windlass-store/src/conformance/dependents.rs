@@ -272,7 +272,7 @@ pub async fn a_task_cannot_wait_for_what_gives_way_to_it(h: &mut Harness) {
     };
     h.add(vec![key(h.task("a"))]).await;
     let refused = Inserted::Dependency { id: id("a"), cancelled: true };
-    assert_eq!(h.insert(vec![key(h.behind("b", &["a"]))]).await, [refused.clone()]);
+    assert_eq!(h.insert(vec![key(h.behind("b", &["a"]))]).await, std::slice::from_ref(&refused));
     let batch = |tasks| Insert { tasks, atomic: true, max_depth: None };
     let answers = h.store.insert(batch(vec![key(h.behind("b", &["a"]))])).await.expect("insert");
     assert_eq!(answers, [refused]);

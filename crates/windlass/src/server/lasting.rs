@@ -86,6 +86,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_wait_has_its_own_limit_though_the_timer_is_one() {
         let timer = Lasting::default();
+        // sleep: simulated time, what the waits are for.
         let pause = |seconds| Box::pin(tokio::time::sleep(Duration::from_secs(seconds)));
         let began = tokio::time::Instant::now();
         for _ in 0..3 {

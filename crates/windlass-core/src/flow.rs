@@ -19,6 +19,7 @@
 //! and its head stand in its queue exactly while its type is open. Everything that the next choice depends on can be taken out and put back
 //! (`state`), because a log that is replayed must make the same choices.
 
+mod alarms;
 mod control;
 mod gate;
 mod limit;
@@ -90,6 +91,12 @@ pub struct Flow {
     /// The time of the last claim: one before it means that the wall clock was set back.
     clock: u64,
     changed: Changed,
+    /// Nobody will ask what changed.
+    transient: bool,
+    /// How often a gate opened or closed.
+    turns_of_gates: u64,
+    /// The earliest alarm that was set since [`Flow::take_alarmed`].
+    alarmed: Option<u64>,
 }
 
 /// One queue.
@@ -109,6 +116,8 @@ struct Line {
 struct Lane {
     queue: u32,
     kind: u32,
+    /// Its type knows that it may have something ready.
+    listed: bool,
     /// Of the tasks without a key.
     head: Option<Place>,
     /// The shares that can be served.
@@ -154,7 +163,18 @@ struct Changed {
     gates: BTreeSet<(Scope, Name)>,
 }
 
+impl Lane {
+    fn is_ready(&self) -> bool {
+        self.head.is_some() || !self.ranks.is_empty()
+    }
+}
+
 impl Flow {
+    /// For a store that keeps nothing: what is to be written down is not noted.
+    pub fn transient() -> Self {
+        Self { transient: true, ..Self::default() }
+    }
+
     /// Queues and lanes are numbered in the order in which they are added.
     pub fn add_queue(&mut self, name: &Name) {
         self.queue_numbers.insert(name.clone(), self.lines.len() as u32);
@@ -168,12 +188,11 @@ impl Flow {
     }
 
     pub fn add_lane(&mut self, queue: u32, kind: &Name) {
-        let number = self.lanes.len() as u32;
         let kind = self.add_kind(kind);
-        self.kinds[kind as usize].lanes.push(number);
         self.lanes.push(Lane {
             queue,
             kind,
+            listed: false,
             head: None,
             ranks: BTreeMap::new(),
             top: None,
@@ -205,7 +224,7 @@ impl Flow {
 
     /// A share is to be written down.
     fn note_share(&mut self, number: u32) {
-        if !std::mem::replace(&mut self.share_mut(number).changed, true) {
+        if !std::mem::replace(&mut self.share_mut(number).changed, true) && !self.transient {
             self.changed.shares.push(number);
         }
     }
@@ -246,6 +265,17 @@ impl Flow {
         if let Some(new) = head.filter(|_| open) {
             heads.insert(new, lane);
         }
+        if head.is_some() {
+            self.list_lane(lane);
+        }
+    }
+
+    /// Tells the type of a lane that something is ready there. It is forgotten when the type's gate next turns and nothing is.
+    fn list_lane(&mut self, number: u32) {
+        let lane = &mut self.lanes[number as usize];
+        if !std::mem::replace(&mut lane.listed, true) {
+            self.kinds[lane.kind as usize].lanes.push(number);
+        }
     }
 
     pub fn set_share_head(&mut self, number: u32, head: Option<Place>) {
@@ -273,6 +303,7 @@ impl Flow {
         let lane = share.lane;
         self.share_mut(number).rank = Some(rank);
         self.lanes[lane as usize].ranks.insert(rank, number);
+        self.list_lane(lane);
     }
 
     fn unrank(&mut self, number: u32) {

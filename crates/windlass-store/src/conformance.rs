@@ -211,6 +211,8 @@ macro_rules! conformance_suite {
                 a_rate_holds_in_every_window
                 a_token_serves_who_waits
                 a_nearer_token_is_signalled
+                a_token_that_is_long_there_serves_who_waits
+                a_limit_reaches_over_the_queues_of_one_claim
                 a_full_depth_refuses_by_name
                 limits_are_set_listed_and_removed
                 what_holds_a_task_is_told

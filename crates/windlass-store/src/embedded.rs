@@ -16,6 +16,7 @@ mod dirty;
 mod edges;
 mod engine;
 mod flow;
+mod handover;
 mod holders;
 mod inbox;
 mod index;
@@ -299,9 +300,8 @@ impl Store for EmbeddedStore {
     }
 
     async fn set_limit(&self, set: SetLimit) -> Result<LimitWritten, Error> {
-        let command = Command::Limit { set, now: self.shared.clock.now().wall };
-        let entry = command.encode();
-        self.send(command, entry, Reply::Limited).await
+        // The writer stamps it, in the order of the claims: an older time would take the windows back.
+        self.send(Command::Limit { set, now: 0 }, Bytes::new(), Reply::Limited).await
     }
 
     async fn limit(&self, scope: Scope, name: &Name) -> Result<Option<Status>, Error> {
@@ -319,11 +319,13 @@ impl Store for EmbeddedStore {
     /// One claim is enough to move the time on: what opens then serves the others who wait.
     async fn open_gates(&self) -> Result<Option<u64>, Error> {
         self.with(|machine| {
-            let due = machine.due_gates();
-            if let Some(Waiter { claim, request }) = self.shared.take_awaiting(&due) {
+            let now = self.shared.clock.now().wall;
+            if self.shared.has_waiters()
+                && let Some(Waiter { claim, request }) = self.shared.take_awaiting(machine.due_gates(now))
+            {
                 self.shared.serve_woken(claim, request);
             }
-            Ok(machine.await_gate())
+            Ok(machine.await_gate(now))
         })
     }
 

@@ -104,6 +104,12 @@ impl<T> Waiting<T> {
         self.remove(ticket)
     }
 
+    /// Removes and returns somebody, whatever it waits for.
+    pub fn take_any(&mut self) -> Option<T> {
+        let ticket = *self.waiters.keys().next()?;
+        self.remove(ticket)
+    }
+
     /// Sends everybody away, longest wait first.
     pub fn clear(&mut self) -> Vec<T> {
         self.lines.clear();

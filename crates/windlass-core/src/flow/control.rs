@@ -2,8 +2,7 @@
 
 use super::gate::{Closed, Gate};
 use super::limit::{Limit, Scope};
-use super::pick::Next;
-use super::{Flow, Load};
+use super::{Flow, Load, Share};
 use crate::ids::Name;
 
 /// What counts towards a queue, a type or a key, and its limit if it has one.
@@ -16,11 +15,12 @@ pub(super) struct Control {
     pub(super) closed: bool,
 }
 
-/// A type, with its lane in every queue.
+/// A type.
 #[derive(Debug)]
 pub(super) struct Kind {
     pub(super) name: Name,
     pub(super) control: Control,
+    /// Its lanes where something is ready, and some where something was.
     pub(super) lanes: Vec<u32>,
     /// It is in the list of what is to be written down.
     pub(super) changed: bool,
@@ -136,84 +136,6 @@ impl Flow {
         }
     }
 
-    pub(super) fn take_tokens(&mut self, next: &Next, now: u64) {
-        let lane = &self.lanes[next.lane as usize];
-        let key = next.share.map(|share| Target::Key(self.share_at(share).key));
-        for target in [Some(Target::Queue(lane.queue)), Some(Target::Kind(lane.kind)), key] {
-            let Some(target) = target else { continue };
-            let gate = self.control_mut(target).gate.as_mut();
-            if let Some(gate) = gate.filter(|gate| gate.limit.rate.is_some()) {
-                gate.start(now);
-                self.set_alarm(target);
-            }
-        }
-    }
-
-    /// Opens the gates that have a token again. Called with the time of a claim before it chooses.
-    pub fn advance(&mut self, now: u64) {
-        let back = now < self.clock;
-        self.clock = now;
-        if back {
-            // The clock was set back. No time has passed for the windows, and no alarm may wait for the old time to come again.
-            let waiting: Vec<Target> = self.alarms.iter().map(|(_, target)| *target).collect();
-            waiting.into_iter().for_each(|target| self.tick(target, now));
-        }
-        while let Some((_, target)) = self.alarms.first().copied().filter(|(at, _)| *at <= now) {
-            self.tick(target, now);
-        }
-    }
-
-    fn tick(&mut self, target: Target, now: u64) {
-        let Some(gate) = &mut self.control_mut(target).gate else { return };
-        let until = gate.drained_until;
-        gate.tick(now);
-        self.alarms.remove(&(until.unwrap_or_default(), target));
-        self.set_alarm(target);
-    }
-
-    /// Whether [`Flow::advance`] has something to do.
-    pub fn is_due(&self, now: u64) -> bool {
-        self.alarms.first().is_some_and(|(at, _)| *at <= now || now < self.clock)
-    }
-
-    /// What [`Flow::advance`] would look at.
-    pub fn due(&self, now: u64) -> Vec<Opened> {
-        let back = now < self.clock;
-        let due = self.alarms.iter().take_while(|(at, _)| back || *at <= now);
-        let mut found = Vec::new();
-        for (_, target) in due {
-            match target {
-                Target::Queue(queue) => found.push(Opened::Queue(*queue)),
-                Target::Kind(kind) => {
-                    found.extend(self.kinds[*kind as usize].lanes.iter().map(|lane| Opened::Lane(*lane)));
-                }
-                Target::Key(key) => {
-                    let lanes = self.key(*key).shares.iter().map(|share| self.share_at(*share).lane);
-                    found.extend(lanes.map(Opened::Lane));
-                }
-            }
-        }
-        found
-    }
-
-    pub fn has_alarms(&self) -> bool {
-        !self.alarms.is_empty()
-    }
-
-    /// When the next gate has a token again, after `now`.
-    pub fn next_alarm(&self, now: u64) -> Option<u64> {
-        self.alarms.range((now + 1, Target::Queue(0))..).next().map(|(at, _)| *at)
-    }
-
-    pub(super) fn set_alarm(&mut self, target: Target) {
-        if let Some(until) = self.control(target).gate.as_ref().and_then(|gate| gate.drained_until) {
-            self.alarms.insert((until, target));
-        }
-        let name = self.name_of(target);
-        self.changed.gates.insert(name);
-        self.settle(target);
-    }
-
     /// Sets, changes or (with `None`) removes a limit. A queue must have been added. Returns whether there was one.
     pub fn set_limit(&mut self, scope: Scope, name: &Name, limit: Option<Limit>, now: u64) -> bool {
         let target = match scope {
@@ -260,16 +182,10 @@ impl Flow {
         if std::mem::replace(&mut control.closed, closed) == closed {
             return;
         }
+        self.turns_of_gates += 1;
         match target {
             Target::Queue(queue) => self.opened.extend((!closed).then_some(Opened::Queue(queue))),
-            Target::Kind(kind) => {
-                for i in 0..self.kinds[kind as usize].lanes.len() {
-                    let lane = self.kinds[kind as usize].lanes[i];
-                    self.set_head(lane, self.head(lane));
-                    self.show_top(lane);
-                    self.opened.extend((!closed).then_some(Opened::Lane(lane)));
-                }
-            }
+            Target::Kind(kind) => self.settle_kind(kind, closed),
             Target::Key(key) => {
                 for i in 0..self.key(key).shares.len() {
                     let share = self.key(key).shares[i];
@@ -278,12 +194,34 @@ impl Flow {
                     } else {
                         self.rank(share);
                     }
-                    let lane = self.share_at(share).lane;
+                    let Share { lane, head, .. } = *self.share_at(share);
                     self.show_top(lane);
-                    self.opened.extend((!closed).then_some(Opened::Lane(lane)));
+                    self.opened.extend((!closed && head.is_some()).then_some(Opened::Lane(lane)));
                 }
             }
         }
+    }
+
+    /// Looks at the lanes where something is ready, and forgets the others.
+    fn settle_kind(&mut self, kind: u32, closed: bool) {
+        let mut lanes = std::mem::take(&mut self.kinds[kind as usize].lanes);
+        lanes.retain(|lane| {
+            let state = &mut self.lanes[*lane as usize];
+            state.listed = state.is_ready();
+            if !state.listed {
+                return false;
+            }
+            self.set_head(*lane, self.head(*lane));
+            self.show_top(*lane);
+            self.opened.extend((!closed).then_some(Opened::Lane(*lane)));
+            true
+        });
+        self.kinds[kind as usize].lanes = lanes;
+    }
+
+    /// Changes whenever a gate opens or closes.
+    pub fn turns_of_gates(&self) -> u64 {
+        self.turns_of_gates
     }
 
     /// What can be served again since the last call.

@@ -8,7 +8,7 @@ use windlass_core::flow::{Closed, Full, Limit, Rate, Scope};
 use windlass_core::{NewTask, Record, StateName, Task};
 
 use super::Harness;
-use super::steps::{claim, ids, name};
+use super::steps::{claim, ids, name, queue};
 use super::waits::{begin, served, wait};
 use crate::store::{Claim, Hold, Insert, Inserted, LimitWritten, ListLimits, SetLimit};
 
@@ -218,6 +218,46 @@ pub async fn a_nearer_token_is_signalled(h: &mut Harness) {
     let patience = std::time::Duration::from_secs(30);
     tokio::time::timeout(patience, h.store.signals().gates.notified()).await.expect("a signal");
     assert_eq!(h.store.open_gates().await.expect("open_gates"), Some(h.wall() + 1000));
+}
+
+pub async fn a_token_that_is_long_there_serves_who_waits(h: &mut Harness) {
+    h.set(Scope::Key, "k", rate(1, 1000)).await;
+    h.add_of("k", 1).await;
+    let first = h.take_one().await;
+    h.complete(&first.record).await;
+    h.store.signals().gates.notified().await;
+    let pending = begin(h, wait()).await;
+    h.clock.advance_ms(1000);
+    // Nothing waits for the token, so it stays unseen, and nobody is told of it again.
+    assert_eq!(h.store.open_gates().await.expect("open_gates"), None);
+    h.add(vec![NewTask { queue: name("elsewhere"), ..h.task("plain") }]).await;
+    let mut told = Box::pin(h.store.signals().gates.notified());
+    let is_told = poll_fn(|context| Poll::Ready(told.as_mut().poll(context).is_ready())).await;
+    assert!(!is_told, "there is nothing to open");
+    h.add(vec![of_key(h, "late", "k")]).await;
+    assert_eq!(ids(&served(pending).await), ["late"]);
+}
+
+pub async fn a_limit_reaches_over_the_queues_of_one_claim(h: &mut Harness) {
+    let (names, mut left) = (["q", "r", "s"], 0);
+    for (scope, text) in [(Scope::Type, "t"), (Scope::Key, "k")] {
+        h.set(scope, text, cap(2)).await;
+        for i in 0..9 {
+            let new = of_key(h, &format!("{}-{i}", scope.as_str()), "k");
+            h.add(vec![NewTask { queue: name(names[i % 3]), ..new }]).await;
+            left += 1;
+        }
+        while left > 0 {
+            let queues = names.map(|text| queue(text, 1)).to_vec();
+            let tasks = h.take(Claim { queues, ..many(9) }).await;
+            assert_eq!(tasks.len(), left.min(2), "{scope:?}");
+            for task in &tasks {
+                h.complete(&task.record).await;
+            }
+            left -= tasks.len();
+        }
+        h.set(scope, text, None).await;
+    }
 }
 
 pub async fn a_full_depth_refuses_by_name(h: &mut Harness) {

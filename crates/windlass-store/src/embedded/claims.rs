@@ -138,10 +138,15 @@ impl Shared {
         }
     }
 
-    /// Takes one of those out of the line who wait for what is about to open.
-    pub(super) fn take_awaiting(&self, due: &[(Name, Option<Name>)]) -> Option<Waiter> {
+    /// Takes one of those out of the line who wait for what is about to open; if that is too much to tell, anyone.
+    pub(super) fn take_awaiting(&self, due: Option<Vec<(Name, Option<Name>)>>) -> Option<Waiter> {
         let mut waiting = self.waiting.lock();
-        for (queue, kind) in due {
+        let Some(due) = due else {
+            let waiter = waiting.take_any()?;
+            waiter.request.call.state.lock().ticket = None;
+            return Some(waiter);
+        };
+        for (queue, kind) in &due {
             let wanted: Vec<Name> = match kind {
                 Some(kind) => vec![kind.clone()],
                 // Whoever takes any type is found under every name, that of the queue too.

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Instant;
 
@@ -18,7 +18,8 @@ use windlass_core::Name;
 
 use super::checkpoint::Bell;
 use super::claims::{Delivery, Request, Waiter};
-use super::command::{Command, Submitted};
+use super::command::Command;
+use super::handover::{Limited, hand_over};
 use super::inbox::{Inbox, Op, Pace, Reply};
 use super::machine::{Machine, Output};
 use super::space::Space;
@@ -47,8 +48,7 @@ pub(super) struct Shared {
     pub(super) gauges: Gauges,
     /// Groups that the applier has been given and has not applied. Only the writer adds to it.
     pub(super) behind: AtomicU64,
-    /// Whether there are any limits.
-    pub(super) limited: AtomicBool,
+    pub(super) limited: Limited,
 }
 
 /// Bytes of changed tasks in memory.
@@ -147,7 +147,7 @@ pub(super) fn write(
         hand_over(shared, &mut ops);
         let now = shared.clock.now().wall;
         for op in &mut ops {
-            if let Command::Claim { now: stamp, .. } = &mut op.command {
+            if let Command::Claim { now: stamp, .. } | Command::Limit { now: stamp, .. } = &mut op.command {
                 *stamp = now;
                 op.entry = op.command.encode();
             }
@@ -224,34 +224,6 @@ fn append(shared: &Shared, log: &mut Log, ops: &mut Vec<Op>) -> Result<u64, Erro
     }
 }
 
-/// Lets waiting claims join the group whose inserts will serve them: one sync for both.
-fn hand_over(shared: &Shared, ops: &mut Vec<Op>) {
-    if !shared.has_waiters() {
-        return;
-    }
-    let limited = shared.limited.load(Ordering::Relaxed);
-    let mut woken = Vec::new();
-    for op in ops.iter() {
-        let Command::Insert { tasks, .. } = &op.command else { continue };
-        let same_lane =
-            |a: &Submitted, b: &Submitted| a.task.queue == b.task.queue && a.task.kind == b.task.kind;
-        for group in tasks.chunk_by(same_lane) {
-            let first = &group[0].task;
-            let ready = |new: &&Submitted| {
-                // Where there are limits, one with a key may have to wait: only the state knows.
-                new.task.scheduled_at.is_none_or(|at| at <= new.task.created_at)
-                    && !(limited && new.task.key.is_some())
-                    && new.task.body.dependencies().is_empty()
-            };
-            woken.extend(shared.take_waiters(&first.queue, &first.kind, group.iter().filter(ready).count()));
-        }
-    }
-    for Waiter { claim, request } in woken {
-        let command = Command::Claim { claim, now: 0 };
-        ops.push(Op { command, entry: bytes::Bytes::new(), reply: Reply::Claimed(request) });
-    }
-}
-
 /// The body of the applier's thread.
 pub(super) fn apply(shared: &Arc<Shared>, groups: &Receiver<Group>) -> Result<(), Error> {
     for group in groups {
@@ -277,6 +249,9 @@ fn apply_group(shared: &Arc<Shared>, group: Group) -> Result<(), Error> {
         if waited_for && let Command::Claim { claim, .. } = &op.command {
             served_at.extend(claim.queues.iter().map(|queue| queue.name.clone()));
         }
+        if let Command::Limit { set, .. } = &op.command {
+            shared.limited.note(&machine, set.scope, &set.name);
+        }
         answers.extend(settle(shared, &machine, op, output));
     }
     let gained = if shared.has_waiters() {
@@ -287,7 +262,6 @@ fn apply_group(shared: &Arc<Shared>, group: Group) -> Result<(), Error> {
         machine.forget_gained()
     };
     machine.tell_gates();
-    shared.limited.store(machine.is_limited(), Ordering::Relaxed);
     let grown = machine.dirty_bytes() > shared.limits.checkpoint_bytes && !machine.is_freezing();
     drop(machine);
     answers.into_iter().for_each(Answer::send);

@@ -4,7 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use super::EmbeddedStore;
 use super::checkpoint::{self, Bell};
 use super::command::{Command, Submitted};
 use super::engine::{self, Gauges, MemoryLimits, Shared};
+use super::handover::Limited;
 use super::inbox::{Inbox, Pace};
 use super::machine::Machine;
 use super::space::Space;
@@ -124,13 +125,13 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
         limits,
         gauges: Gauges::default(),
         behind: AtomicU64::new(0),
-        limited: AtomicBool::new(false),
+        limited: Limited::default(),
     });
     let log = replay(&options, &shared, &database)?;
     {
         let mut machine = shared.machine.lock();
         machine.renew_leases()?;
-        shared.limited.store(machine.is_limited(), Ordering::Relaxed);
+        shared.limited.load(&machine);
     }
     start(&options, shared, database, log, lock)
 }

@@ -1,5 +1,7 @@
 //! What only this store has: files that can be locked, newer or damaged, and threads that can be left behind.
 
+mod flow;
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;

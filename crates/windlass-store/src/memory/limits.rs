@@ -74,7 +74,7 @@ impl Tables {
 
     /// Wakes the loop that opens gates if one opens before what it waits for.
     pub(super) fn tell_gates(&mut self) {
-        let next = self.ready.flow.next_alarm(0).unwrap_or(u64::MAX);
+        let Some(next) = self.ready.flow.take_alarmed() else { return };
         if next < self.awaited_gate {
             self.awaited_gate = next;
             self.signals.gates.notify_one();

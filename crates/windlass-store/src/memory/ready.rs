@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use windlass_core::flow::{Flow, Next, Opened, Place, load};
 use windlass_core::{Name, Record, State, StateName};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Ready {
     pub(super) flow: Flow,
     queues: HashMap<Name, u32>,
@@ -25,6 +25,17 @@ pub(super) struct Source {
 }
 
 impl Ready {
+    pub(super) fn new() -> Self {
+        Self {
+            flow: Flow::transient(),
+            queues: HashMap::new(),
+            queue_names: Vec::new(),
+            lanes: HashMap::new(),
+            lane_names: Vec::new(),
+            tasks: HashMap::new(),
+        }
+    }
+
     pub(super) fn add_queue(&mut self, name: &Name) {
         self.queues.insert(name.clone(), self.queue_names.len() as u32);
         self.queue_names.push(name.clone());

@@ -62,7 +62,7 @@ impl Tables {
             closed: false,
             tasks: BTreeMap::new(),
             ids: HashMap::new(),
-            ready: Ready::default(),
+            ready: Ready::new(),
             wakes: Timers::new(),
             prunes: Timers::new(),
             leases: Leases::default(),

@@ -200,6 +200,42 @@ fn fast_workers_of_one_type_starve_nobody_without_a_key_in_another() {
 }
 
 #[test]
+fn a_store_that_keeps_nothing_notes_nothing() {
+    let mut bench = Bench::new(1);
+    bench.flow.transient = true;
+    for i in 0..100 {
+        let key = format!("key-{i}");
+        weigh(&mut bench, &key, 2);
+        bench.add(0, "t", Some(&key), 155);
+        assert_eq!(drain(&mut bench, None, 2), [key.clone()]);
+        bench.flow.set_limit(Scope::Key, &name(&key), None, 0);
+    }
+    assert!(bench.flow.changed.shares.is_empty() && bench.flow.changed.gates.is_empty());
+}
+
+#[test]
+fn the_gate_of_a_type_looks_only_where_something_is_ready() {
+    let mut bench = Bench::new(100);
+    for queue in 0..100 {
+        let id = bench.add(queue, "t", [None, Some("k")][queue as usize % 2], 155);
+        if queue >= 3 {
+            bench.end(id, false);
+        }
+    }
+    let cap = Limit { max_concurrency: Some(1), ..Limit::default() };
+    bench.flow.set_limit(Scope::Type, &name("t"), Some(cap), 0);
+    let first = bench.claim(0, None, 0).unwrap();
+    assert_eq!(bench.flow.kinds[0].lanes, [1, 2], "the lanes that had tasks are forgotten");
+    assert_eq!([bench.claim(1, None, 0), bench.claim(2, None, 0)], [None, None]);
+    // What becomes ready behind a closed gate is found when it opens.
+    let late = bench.add(50, "t", None, 155);
+    bench.flow.take_opened();
+    bench.end(first, false);
+    assert_eq!(bench.flow.take_opened(), [Opened::Lane(1), Opened::Lane(2), Opened::Lane(50)]);
+    assert_eq!(bench.claim(50, None, 0), Some(late));
+}
+
+#[test]
 fn a_blocked_key_leaves_no_trace_in_the_order() {
     let mut bench = Bench::new(1);
     let cap = Limit { max_concurrency: Some(2), ..Limit::default() };

@@ -67,6 +67,28 @@ fn a_clock_that_is_set_back_blocks_nobody_for_long() {
 }
 
 #[test]
+fn what_is_due_is_told_where_something_is_ready_and_within_bounds() {
+    let mut bench = Bench::new(1);
+    let rate = Limit { rate: Some(Rate { count: 1, per_ms: 1000 }), ..Limit::default() };
+    for i in 0..10 {
+        let key = format!("key-{i}");
+        bench.flow.set_limit(Scope::Key, &name(&key), Some(rate), 0);
+        bench.add(0, "t", Some(&key), 155);
+        assert!(bench.claim(0, None, 0).is_some());
+    }
+    assert_eq!(bench.flow.take_alarmed(), Some(1000));
+    assert_eq!(bench.flow.take_alarmed(), None);
+    assert_eq!(bench.flow.due(999, 100), Some(vec![]));
+    assert_eq!(bench.flow.due(1000, 100), Some(vec![]), "nothing is ready");
+    bench.add(0, "t", Some("key-7"), 155);
+    assert_eq!(bench.flow.due(1000, 100), Some(vec![Opened::Lane(0)]));
+    assert_eq!(bench.flow.due(1000, 19), None);
+    assert!(bench.claim(0, None, 1000).is_some());
+    assert_eq!(bench.flow.due(1000, 100), Some(vec![]));
+    assert_eq!(bench.flow.take_alarmed(), Some(2000));
+}
+
+#[test]
 fn a_window_is_bounded_whatever_its_rate() {
     let rate = Rate { count: 1_000_000, per_ms: 60_000 };
     let mut window = Window::default();

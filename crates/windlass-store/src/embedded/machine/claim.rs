@@ -35,8 +35,6 @@ impl Machine {
         let mut draws = Draws::new(claim.seed);
         let sources: Vec<Option<Source>> =
             claim.queues.iter().map(|queue| self.source(&queue.name, claim.types.as_deref())).collect();
-        // A limit may reach over queues.
-        let limited = self.names.flow.limit_count() > 0;
         let mut heads: Vec<Option<Next>> =
             sources.iter().map(|source| source.as_ref().and_then(|source| self.best(source))).collect();
         let mut tasks: Vec<Task> = Vec::new();
@@ -47,6 +45,7 @@ impl Machine {
                 break;
             };
             let (Some(next), Some(source)) = (heads[i], &sources[i]) else { break };
+            let gates = self.names.flow.turns_of_gates();
             match self.lease(&next, source, claim, &mut draws, now)? {
                 Some(task) => {
                     bytes += task.bytes();
@@ -54,9 +53,11 @@ impl Machine {
                 }
                 None => expired += 1,
             }
+            // A limit may reach over queues.
+            let turned = self.names.flow.turns_of_gates() != gates;
             let queue = source.queue;
             for (head, source) in heads.iter_mut().zip(&sources) {
-                if let Some(source) = source.as_ref().filter(|source| limited || source.queue == queue) {
+                if let Some(source) = source.as_ref().filter(|source| turned || source.queue == queue) {
                     *head = self.best(source);
                 }
             }

@@ -10,12 +10,15 @@ impl Machine {
     pub(in crate::embedded) fn take_gained(&mut self) -> Vec<(Name, Name, usize)> {
         let mut lanes = std::mem::take(&mut self.gained);
         lanes.sort_unstable();
-        let groups = lanes.chunk_by(|a, b| a == b);
-        let open = groups.filter(|group| self.names.is_open(group[0]));
+        let flow = &self.names.flow;
+        // A token has come that no claim has seen yet. The first one will, and those behind it are told what opened.
+        let due = flow.has_alarms() && flow.is_due(self.clock.now().wall);
         let named = |group: &[u32]| {
-            self.names.of_lane(group[0]).map(|(queue, kind)| (queue.clone(), kind.clone(), group.len()))
+            let count = if self.names.is_open(group[0]) { group.len() } else { usize::from(due) };
+            let (queue, kind) = self.names.of_lane(group[0]).filter(|_| count > 0)?;
+            Some((queue.clone(), kind.clone(), count))
         };
-        open.filter_map(named).collect()
+        lanes.chunk_by(|a, b| a == b).filter_map(named).collect()
     }
 
     /// The same when nobody waits.

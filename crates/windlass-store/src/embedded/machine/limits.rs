@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use windlass_core::flow::{Closed, Opened, Scope, Status};
-use windlass_core::limits::{HOLDERS_NAMED_MAX, HOLDERS_SCAN_MAX, LIMITS_MAX, PAGE_ROWS_MAX};
+use windlass_core::limits::{GATES_LOOK_MAX, HOLDERS_NAMED_MAX, HOLDERS_SCAN_MAX, LIMITS_MAX, PAGE_ROWS_MAX};
 use windlass_core::{Name, Record, TaskId};
 
 use super::{Machine, Output};
@@ -32,6 +32,10 @@ impl Machine {
 
     pub(in crate::embedded) fn limit(&self, scope: Scope, name: &Name) -> Option<Status> {
         self.names.flow.status(scope, name)
+    }
+
+    pub(in crate::embedded) fn limits_of(&self, scope: Scope) -> impl Iterator<Item = (Scope, Name)> {
+        self.names.flow.statuses(Some(scope), None).map(|status| (status.scope, status.name))
     }
 
     pub(in crate::embedded) fn limits(&self, list: &ListLimits) -> Vec<Status> {
@@ -96,8 +100,9 @@ impl Machine {
         }
     }
 
-    /// What will open with the next claim, because its time has come: queues, and types in them if not the whole queue.
-    pub(in crate::embedded) fn due_gates(&self) -> Vec<(Name, Option<Name>)> {
+    /// What will open with the next claim, because its time has come: queues, and types in them if not the whole queue. `None`
+    /// if it is much.
+    pub(in crate::embedded) fn due_gates(&self, now: u64) -> Option<Vec<(Name, Option<Name>)>> {
         let named = |opened: Opened| match opened {
             Opened::Queue(queue) => Some((self.names.queue(queue).name.clone(), None)),
             Opened::Lane(lane) => {
@@ -105,19 +110,21 @@ impl Machine {
                 Some((queue.clone(), Some(kind.clone())))
             }
         };
-        self.names.flow.due(self.clock.now().wall).into_iter().filter_map(named).collect()
+        let due = self.names.flow.due(now, GATES_LOOK_MAX)?;
+        Some(due.into_iter().filter_map(named).collect())
     }
 
     /// When the loop that opens gates has to come again.
-    pub(in crate::embedded) fn await_gate(&mut self) -> Option<u64> {
-        let next = self.names.flow.next_alarm(self.clock.now().wall);
+    pub(in crate::embedded) fn await_gate(&mut self, now: u64) -> Option<u64> {
+        let next = self.names.flow.next_alarm(now);
         self.awaited_gate = next.unwrap_or(u64::MAX);
         next
     }
 
-    /// Wakes that loop if a gate opens before what it waits for.
+    /// Wakes that loop if a gate was closed that opens before what it waits for. One that is due already and was looked at wakes
+    /// nobody again: who comes, and what gets ready, looks at the clock by itself.
     pub(in crate::embedded) fn tell_gates(&mut self) {
-        let next = self.names.flow.next_alarm(0).unwrap_or(u64::MAX);
+        let Some(next) = self.names.flow.take_alarmed() else { return };
         if next < self.awaited_gate {
             self.awaited_gate = next;
             self.signals.gates.notify_one();

@@ -1,0 +1,84 @@
+//! Letting waiting claims join the group whose inserts will serve them: one sync for both.
+//!
+//! The writer does this without a look at the state, so it must be sure that the tasks will be free to start. Where a limit may hold
+//! them, the claims stay in line and the applier serves them if it turns out well: a claim in the log that gets nothing is waste.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use foldhash::HashSet;
+use parking_lot::Mutex;
+use windlass_core::Name;
+use windlass_core::flow::Scope;
+
+use super::claims::Waiter;
+use super::command::{Command, Submitted};
+use super::engine::Shared;
+use super::inbox::{Op, Reply};
+use super::machine::Machine;
+
+/// What the writer knows of limits.
+#[derive(Debug, Default)]
+pub(super) struct Limited {
+    any: AtomicBool,
+    /// Queues and types with a limit.
+    gates: Mutex<HashSet<(Scope, Name)>>,
+}
+
+impl Limited {
+    /// When the store is opened.
+    pub(super) fn load(&self, machine: &Machine) {
+        let wide = [Scope::Queue, Scope::Type].into_iter().flat_map(|scope| machine.limits_of(scope));
+        self.gates.lock().extend(wide);
+        self.any.store(machine.is_limited(), Ordering::Relaxed);
+    }
+
+    /// A limit was set or removed.
+    pub(super) fn note(&self, machine: &Machine, scope: Scope, name: &Name) {
+        if scope != Scope::Key {
+            let mut gates = self.gates.lock();
+            match machine.limit(scope, name) {
+                Some(_) => gates.insert((scope, name.clone())),
+                None => gates.remove(&(scope, name.clone())),
+            };
+        }
+        self.any.store(machine.is_limited(), Ordering::Relaxed);
+    }
+
+    fn holds(&self, queue: &Name, kind: &Name) -> bool {
+        let gates = self.gates.lock();
+        !gates.is_empty()
+            && (gates.contains(&(Scope::Queue, queue.clone()))
+                || gates.contains(&(Scope::Type, kind.clone())))
+    }
+}
+
+pub(super) fn hand_over(shared: &Shared, ops: &mut Vec<Op>) {
+    if !shared.has_waiters() {
+        return;
+    }
+    let limited = shared.limited.any.load(Ordering::Relaxed);
+    let mut woken = Vec::new();
+    for op in ops.iter() {
+        let Command::Insert { tasks, .. } = &op.command else { continue };
+        let same_lane =
+            |a: &Submitted, b: &Submitted| a.task.queue == b.task.queue && a.task.kind == b.task.kind;
+        for group in tasks.chunk_by(same_lane) {
+            let first = &group[0].task;
+            if limited && shared.limited.holds(&first.queue, &first.kind) {
+                continue;
+            }
+            let ready = |new: &&Submitted| {
+                // Where there are limits, one with a key may have to wait: only the state knows.
+                new.task.scheduled_at.is_none_or(|at| at <= new.task.created_at)
+                    && !(limited && new.task.key.is_some())
+                    && new.task.body.dependencies().is_empty()
+            };
+            let count = group.iter().filter(ready).count();
+            woken.extend(shared.take_waiters(&first.queue, &first.kind, count));
+        }
+    }
+    for Waiter { claim, request } in woken {
+        let command = Command::Claim { claim, now: 0 };
+        ops.push(Op { command, entry: bytes::Bytes::new(), reply: Reply::Claimed(request) });
+    }
+}

@@ -1,0 +1,109 @@
+//! Limits between the threads of the store.
+
+use std::future::Future;
+
+use windlass_core::flow::{Closed, Limit, Rate, Scope};
+
+use super::*;
+use crate::clock::Clock;
+use crate::embedded::claims::Request;
+use crate::embedded::command::Command;
+use crate::embedded::inbox::{Op, Reply};
+use crate::store::{LimitWritten, SetLimit};
+
+fn limit(limit: Limit) -> SetLimit {
+    SetLimit { scope: Scope::Type, name: Name::new("t").unwrap(), limit: Some(limit) }
+}
+
+fn rate(per_ms: u64) -> SetLimit {
+    limit(Limit { rate: Some(Rate { count: 1, per_ms }), ..Limit::default() })
+}
+
+#[tokio::test]
+async fn what_a_limit_holds_pulls_no_claim_into_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await.unwrap();
+    store.set_limit(limit(Limit { paused: true, ..Limit::default() })).await.unwrap();
+    let waiting = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.claim(claim(1, 60_000)).await }
+    });
+    while !store.shared.has_waiters() {
+        tokio::task::yield_now().await;
+    }
+    let before = store.activity().entries;
+    for i in 0..20 {
+        add(&store, vec![task(&format!("t-{i}"))]).await.unwrap();
+    }
+    assert_eq!(store.activity().entries - before, 20, "one for each insert");
+    store.set_limit(limit(Limit::default())).await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap()[0].record.id.as_str(), "t-0");
+    store.close().await.unwrap();
+}
+
+/// A claim and then a longer rate wait for the writer while time goes by. Were the rate's time that of its caller, it would look like
+/// a clock that was set back, and the token would come sooner.
+#[tokio::test]
+async fn a_limit_has_its_time_from_its_place_in_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::shared();
+    let store = EmbeddedStore::open(options(dir.path()), Arc::clone(&clock) as _).await.unwrap();
+    store.set_limit(rate(1000)).await.unwrap();
+    add(&store, vec![task("a"), task("b")]).await.unwrap();
+    let (reply, claimed) = tokio::sync::oneshot::channel();
+    let mut changing = Box::pin(store.set_limit(rate(2000)));
+    {
+        let held = store.shared.machine.lock();
+        let command = Command::Pause { queue: Name::new("other").unwrap(), paused: false };
+        let entry = command.encode();
+        store.shared.inbox.push(Op { command, entry, reply: Reply::Nobody });
+        while store.shared.inbox.len() > 0 {
+            std::thread::yield_now();
+        }
+        let (request, _call) = Request::new(reply);
+        store.shared.serve(claim(1, 0), request);
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(changing.as_mut().poll(&mut context).is_pending());
+        clock.advance_ms(500);
+        drop(held);
+    }
+    assert_eq!(changing.await.unwrap(), LimitWritten::Done { existed: true });
+    assert_eq!(claimed.await.unwrap().unwrap().take().len(), 1);
+    let status = store.limit(Scope::Type, &Name::new("t").unwrap()).await.unwrap().unwrap();
+    let until = clock.now().wall + 2000;
+    assert_eq!(status.closed, Some(Closed::NoToken { until }));
+    store.close().await.unwrap();
+}
+
+/// More than one look can take in: somebody who waits moves the time on, and whom it concerns is served.
+#[tokio::test]
+async fn many_tokens_at_once_forget_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::shared();
+    let store = EmbeddedStore::open(options(dir.path()), Arc::clone(&clock) as _).await.unwrap();
+    let keys: Vec<Name> = (0..600).map(|i| Name::new(&format!("key-{i}")).unwrap()).collect();
+    for key in &keys {
+        let limit = Limit { rate: Some(Rate { count: 1, per_ms: 1000 }), ..Limit::default() };
+        let set = SetLimit { scope: Scope::Key, name: key.clone(), limit: Some(limit) };
+        store.set_limit(set).await.unwrap();
+    }
+    for round in 0..2 {
+        let new = |key: &Name| NewTask { key: Some(key.clone()), ..task(&format!("{key}-{round}")) };
+        add(&store, keys.iter().map(new).collect()).await.unwrap();
+    }
+    assert_eq!(store.claim(claim(1000, 0)).await.unwrap().len(), 600);
+    let claims = ["q", "q", "elsewhere"].map(|queue| {
+        let queues = vec![Queue { name: Name::new(queue).unwrap(), weight: 1 }];
+        let (store, claim) = (Arc::clone(&store), Claim { queues, ..claim(300, 60_000) });
+        tokio::spawn(async move { store.claim(claim).await })
+    });
+    while store.shared.waiting.lock().len() < 3 {
+        tokio::task::yield_now().await;
+    }
+    clock.advance_ms(1000);
+    store.open_gates().await.unwrap();
+    let [first, second, other] = claims;
+    assert_eq!(first.await.unwrap().unwrap().len() + second.await.unwrap().unwrap().len(), 600);
+    other.abort();
+    store.close().await.unwrap();
+}

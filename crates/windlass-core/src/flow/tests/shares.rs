@@ -207,7 +207,7 @@ fn a_store_that_keeps_nothing_notes_nothing() {
         let key = format!("key-{i}");
         weigh(&mut bench, &key, 2);
         bench.add(0, "t", Some(&key), 155);
-        assert_eq!(drain(&mut bench, None, 2), [key.clone()]);
+        assert_eq!(drain(&mut bench, None, 2), [key.as_str()]);
         bench.flow.set_limit(Scope::Key, &name(&key), None, 0);
     }
     assert!(bench.flow.changed.shares.is_empty() && bench.flow.changed.gates.is_empty());

@@ -37,7 +37,7 @@ impl Broker {
     pub async fn retry(&self, id: &TaskId) -> Result<Task, Error> {
         for _ in 0..CONFLICT_TRIES_MAX {
             let task = self.get(id).await?;
-            let parents = self.parents(&task).await?;
+            let parents = self.waited_for(&task).await?;
             let parents: Vec<(TaskId, &Record)> =
                 parents.iter().map(|parent| (parent.id.clone(), parent)).collect();
             let change = match transition::retry_behind(&task.record, &parents, self.now().wall) {
@@ -53,12 +53,11 @@ impl Broker {
     }
 
     /// What a cancelled task depends on, as it is now. In any other state it does not matter.
-    async fn parents(&self, task: &Task) -> Result<Vec<Record>, Error> {
+    async fn waited_for(&self, task: &Task) -> Result<Vec<Record>, Error> {
         if task.record.state_name() != StateName::Cancelled {
             return Ok(Vec::new());
         }
-        let found = self.inner.store.peek_all(task.body.dependencies()).await?;
-        Ok(found.into_iter().flatten().collect())
+        self.parents(task.body.dependencies()).await
     }
 
     /// Forgets a finished task before its time.

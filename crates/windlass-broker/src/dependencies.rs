@@ -1,8 +1,9 @@
 //! What a task depends on, and what came of it.
 
-use windlass_core::limits::{ANSWER_BYTES_MAX, PAGE_ROWS_MAX};
+use windlass_core::limits::{ANSWER_BYTES_MAX, BATCH_DEPENDENCIES_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
+use windlass_core::operation::{Action, Behind};
 use windlass_core::workflow::node_name;
-use windlass_core::{Payload, StateName, Task, TaskId};
+use windlass_core::{Payload, Record, StateName, Task, TaskId};
 
 use crate::broker::Broker;
 use crate::error::Error;
@@ -49,6 +50,49 @@ impl Broker {
         }
         let next = from + items.len();
         Ok(Dependencies { items, total: all.len(), next: (next < all.len()).then_some(next) })
+    }
+}
+
+impl Broker {
+    /// What a task depends on as it is now, as far as a decision needs it: without results, of which there may be many.
+    pub(crate) async fn parents(&self, ids: &[TaskId]) -> Result<Vec<Record>, Error> {
+        let mut parents = Vec::with_capacity(ids.len());
+        for some in ids.chunks(PAGE_ROWS_DEFAULT) {
+            let found = self.inner.store.peek_all(some).await?.into_iter().flatten();
+            parents.extend(found.map(|it| Record {
+                result: None,
+                history: Vec::new(),
+                checkpoint: None,
+                ..it
+            }));
+        }
+        Ok(parents)
+    }
+
+    /// What those of some tasks depend on that are to be retried and were cancelled. If that is very much it is only for the
+    /// first of them; says for how many.
+    pub(crate) async fn behind(&self, action: &Action, found: &[Record]) -> Result<(Behind, usize), Error> {
+        let mut behind = Behind::new();
+        if *action != Action::Retry {
+            return Ok((behind, found.len()));
+        }
+        let (mut count, mut bytes) = (0, 0);
+        for (i, record) in found.iter().enumerate() {
+            if record.state_name() != StateName::Cancelled {
+                continue;
+            }
+            let Some(task) = self.inner.store.get(&record.id).await? else { continue };
+            let ids = task.body.dependencies();
+            count += ids.len();
+            bytes += task.bytes();
+            if i > 0 && (count > BATCH_DEPENDENCIES_MAX || bytes > ANSWER_BYTES_MAX) {
+                return Ok((behind, i));
+            }
+            if !ids.is_empty() {
+                behind.insert(record.id.clone(), self.parents(ids).await?);
+            }
+        }
+        Ok((behind, found.len()))
     }
 }
 

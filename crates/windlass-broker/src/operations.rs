@@ -5,7 +5,7 @@ use std::time::Instant;
 use windlass_core::limits::{
     LOOP_STEP_MAX, OPERATION_BY_BYTES_MAX, OPERATION_COUNT_PAGES_MAX, OPERATION_SAMPLE_MAX, PAGE_ROWS_MAX,
 };
-use windlass_core::operation::{Expected, Operation, Order, Standing};
+use windlass_core::operation::{Action, Expected, Operation, Order, Standing};
 use windlass_core::{Filter, Name, Record, StateName};
 use windlass_store::{List, ListOperations, OperationChange, OperationWritten, Scan, WriteOperation};
 
@@ -49,8 +49,7 @@ impl Broker {
         for _ in 0..OPERATION_COUNT_PAGES_MAX {
             let page = self.scan(list.clone()).await?;
             count += page.records.len() as u64;
-            would +=
-                page.records.iter().filter(|it| matches!(order.action.decide(it, now), Ok(Some(_)))).count();
+            would += self.would_change(&order.action, &page.records, now).await?;
             let room = OPERATION_SAMPLE_MAX - sample.len();
             sample.extend(page.records.into_iter().take(room));
             list.before = page.next;
@@ -64,6 +63,16 @@ impl Broker {
             _ => Expected { count, at_least },
         };
         Ok(Preview { matched, would_change: Expected { count: would as u64, at_least }, sample })
+    }
+
+    async fn would_change(&self, action: &Action, mut rest: &[Record], now: u64) -> Result<usize, Error> {
+        let mut count = 0;
+        while !rest.is_empty() {
+            let (behind, some) = self.behind(action, rest).await?;
+            count += action.decide_all(&rest[..some], &behind, now).len();
+            rest = &rest[some..];
+        }
+        Ok(count)
     }
 
     pub async fn operation(&self, id: &Name) -> Result<Operation, Error> {
@@ -94,7 +103,7 @@ impl Broker {
         };
         let list = List { before: Some(operation.cursor), limit: LOOP_STEP_MAX, ..List::default() };
         let list = list.narrowed(filter);
-        let (found, cursor) = if operation.again.is_empty() {
+        let (mut found, mut cursor) = if operation.again.is_empty() {
             let page = self.scan(list).await?;
             (page.records, page.next.unwrap_or(0))
         } else {
@@ -102,7 +111,18 @@ impl Broker {
             let list = List { before: Some(operation.first), ..list };
             (self.named(&list, &operation.again).await?, operation.cursor)
         };
-        let (step, transitions) = operation.plan(&found, cursor, self.now().wall);
+        let (mut behind, mut some) = self.behind(&operation.order.action, &found).await?;
+        if some < found.len() && operation.again.is_empty() {
+            found.truncate(some);
+            cursor = found.last().map_or(cursor, |record| record.seq);
+        }
+        // What is left over from a step is about what fitted into it, and all of it must be decided on.
+        while some < found.len() {
+            let (more, count) = self.behind(&operation.order.action, &found[some..]).await?;
+            behind.extend(more);
+            some += count;
+        }
+        let (step, transitions) = operation.plan_behind(&found, &behind, cursor, self.now().wall);
         let happened: Vec<Happened> = transitions.iter().map(|it| Happened::of(&it.change)).collect();
         let change = OperationChange::Step { step, transitions };
         let written = match self.write_operation(operation.id.clone(), change).await {

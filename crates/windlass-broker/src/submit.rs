@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use rand::Rng;
-use windlass_core::limits::BATCH_TASKS_MAX;
+use windlass_core::limits::{BATCH_DEPENDENCIES_MAX, BATCH_TASKS_MAX};
 use windlass_core::{Body, Links, Name, NewTask, Payload, Priority, Task, TaskId, Unique, retry};
 use windlass_store::{Insert, Inserted};
 
@@ -75,6 +75,8 @@ impl Broker {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
+        let count = |submit: &Submit| submit.links.as_ref().map_or(0, |links| links.dependencies.len());
+        bounded(batch.iter().map(count).sum(), BATCH_DEPENDENCIES_MAX)?;
         let now = self.now().wall;
         let tasks: Vec<NewTask> = batch.into_iter().map(|submit| resolve(submit, now)).collect();
         let bodies: Vec<Body> = tasks.iter().map(|task| task.body.clone()).collect();
@@ -98,6 +100,15 @@ impl Broker {
         self.happened(happened.flatten(), Some(began.elapsed()), now);
         Ok(inserted)
     }
+}
+
+/// Refuses more dependencies in all than one commit may have.
+pub(crate) fn bounded(dependencies: usize, max: usize) -> Result<(), Error> {
+    if dependencies <= max {
+        return Ok(());
+    }
+    let message = format!("have {dependencies} dependencies in all, {max} are allowed");
+    Err(Error::Invalid { field: "tasks", message })
 }
 
 fn answer(outcome: Inserted, body: Body) -> Result<Submitted, Error> {

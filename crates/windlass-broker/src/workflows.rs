@@ -8,7 +8,7 @@ mod retry;
 use std::collections::HashSet;
 use std::time::Instant;
 
-use windlass_core::limits::PAGE_ROWS_MAX;
+use windlass_core::limits::{PAGE_ROWS_MAX, WORKFLOW_EDGES_MAX};
 use windlass_core::workflow::{node_name, task_id};
 use windlass_core::{Links, Name, NewTask, StateName, Task, TaskId, Workflow, transition};
 use windlass_store::{Committed, InsertWorkflow, Inserted, ListWorkflows, Span, WorkflowInserted};
@@ -16,7 +16,7 @@ use windlass_store::{Committed, InsertWorkflow, Inserted, ListWorkflows, Span, W
 use crate::broker::Broker;
 use crate::change::{self, Happened};
 use crate::error::Error;
-use crate::submit::{Submit, new_id, resolve};
+use crate::submit::{Submit, bounded, new_id, resolve};
 
 /// Nodes whose records and bodies a walk holds at once.
 const WALK_NODES: usize = 200;
@@ -72,6 +72,7 @@ impl Broker {
         let names: Vec<Name> = submit.nodes.iter().map(|node| node.name.clone()).collect();
         let nodes = submit.nodes.into_iter().map(|node| new_task(&id, node, now));
         let tasks = nodes.collect::<Result<Vec<NewTask>, Error>>()?;
+        bounded(tasks.iter().map(|task| task.body.dependencies().len()).sum(), WORKFLOW_EDGES_MAX)?;
         let max_depth = self.inner.settings.max_depth;
         let insert = InsertWorkflow { id, created_at: now, fingerprint, tasks, max_depth };
         let began = Instant::now();

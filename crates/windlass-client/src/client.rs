@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
-use windlass_core::limits::BATCH_TASKS_MAX;
+use windlass_core::limits::{BATCH_DEPENDENCIES_MAX, BATCH_TASKS_MAX};
 use windlass_core::{Payload, StateName, TaskId};
 
 pub use submit::Submit;
@@ -200,10 +200,11 @@ impl Client {
 
 /// How many of these go together.
 fn portion(batch: &[Submit]) -> usize {
-    let mut bytes = 0;
+    let (mut bytes, mut dependencies) = (0, 0);
     let fits = |submit: &&Submit| {
         bytes += submit.payload.bytes().len();
-        bytes <= BATCH_BYTES_MAX
+        dependencies += submit.dependencies.len();
+        bytes <= BATCH_BYTES_MAX && dependencies <= BATCH_DEPENDENCIES_MAX
     };
     batch.iter().take(BATCH_TASKS_MAX).take_while(fits).count().max(1)
 }

@@ -106,11 +106,14 @@ pub const LOOP_STEP_MAX: usize = 1000;
 pub const CONFLICT_TRIES_MAX: usize = 16;
 /// Tasks that one task may depend on: a fan-in of this many is one list of ids in its body.
 pub const DEPENDENCIES_MAX: usize = 10_000;
+/// Dependencies of all tasks of one batch: each is looked up while everybody else waits for the state.
+pub const BATCH_DEPENDENCIES_MAX: usize = 20_000;
 /// Dependencies that a task shows with itself; all of them are a list of their own.
 pub const DEPENDENCIES_SHOWN_MAX: usize = 100;
-/// Nodes of a workflow, and dependencies between them in all: the graph is one commit and one entry of the log.
+/// Nodes of a workflow, and their dependencies in all, those on tasks outside of it included: the graph is one commit and
+/// one entry of the log.
 pub const WORKFLOW_TASKS_MAX: usize = 12_000;
-pub const WORKFLOW_EDGES_MAX: usize = 100_000;
+pub const WORKFLOW_EDGES_MAX: usize = 50_000;
 /// The id of a workflow and the name of a node: `<workflow>:<node>` is the id of the node's task.
 pub const WORKFLOW_ID_BYTES_MAX: usize = 63;
 pub const NODE_NAME_BYTES_MAX: usize = 64;

@@ -12,6 +12,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
+
 use crate::ids::{Name, TaskId};
 use crate::limits::CONFLICT_TRIES_MAX;
 use crate::priority::Priority;
@@ -87,6 +89,9 @@ pub struct Expected {
     pub at_least: bool,
 }
 
+/// What tasks depend on as it is now, by the ids of those tasks. It matters for cancelled ones that are to run again.
+pub type Behind = HashMap<TaskId, Vec<Record>>;
+
 /// How an operation goes on from the revision that was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
@@ -150,24 +155,26 @@ impl Operation {
     }
 
     /// Decides about tasks that match. They are those of a page that reached down to `cursor`, or, while there are tasks to
-    /// look at again, those of them that still match, and then `cursor` is the present one.
+    /// look at again, those of them that still match, and then `cursor` is the present one. None of them waited for others.
     pub fn plan(&self, found: &[Record], cursor: u64, now: u64) -> (Step, Vec<Transition>) {
+        self.plan_behind(found, &Behind::new(), cursor, now)
+    }
+
+    /// Like [`Operation::plan`], for tasks of which some depend on others.
+    pub fn plan_behind(
+        &self,
+        found: &[Record],
+        behind: &Behind,
+        cursor: u64,
+        now: u64,
+    ) -> (Step, Vec<Transition>) {
         let mut step = Step { revision: self.revision, at: now, cursor, skipped: 0, failed: 0 };
         if self.tries as usize >= CONFLICT_TRIES_MAX {
             step.failed = found.len() as u64;
             return (step, Vec::new());
         }
-        let mut transitions = Vec::with_capacity(found.len());
-        for record in found {
-            match self.order.action.decide(record, now) {
-                Ok(Some(change)) => {
-                    let Record { id, seq, revision, .. } = record;
-                    let (id, seq, revision) = (id.clone(), *seq, *revision);
-                    transitions.push(Transition { id, seq, revision, change });
-                }
-                Ok(None) | Err(_) => step.skipped += 1,
-            }
-        }
+        let transitions = self.order.action.decide_all(found, behind, now);
+        step.skipped = (found.len() - transitions.len()) as u64;
         (step, transitions)
     }
 
@@ -208,6 +215,39 @@ impl Action {
         }
     }
 
+    /// What it does to some tasks; those that it does nothing to are left out. A retried task waits again for what it depends
+    /// on, and it can only do that behind tasks that live or are retried with it: so the oldest are decided on first.
+    pub fn decide_all(&self, found: &[Record], behind: &Behind, now: u64) -> Vec<Transition> {
+        let mut found: Vec<&Record> = found.iter().collect();
+        if !behind.is_empty() {
+            found.sort_by_key(|record| record.seq);
+        }
+        let mut revived: HashMap<&TaskId, Record> = HashMap::new();
+        let mut transitions = Vec::with_capacity(found.len());
+        for record in found {
+            let decided = match (self, behind.get(&record.id)) {
+                (Action::Retry, Some(parents)) => {
+                    let mut current = Vec::with_capacity(parents.len());
+                    for parent in parents {
+                        current.push((parent.id.clone(), revived.get(&parent.id).unwrap_or(parent)));
+                    }
+                    transition::retry_behind(record, &current, now)
+                }
+                _ => self.decide(record, now),
+            };
+            let Ok(Some(change)) = decided else { continue };
+            if !behind.is_empty() {
+                let mut after = record.clone();
+                after.evolve(&change, 0);
+                revived.insert(&record.id, after);
+            }
+            let Record { id, seq, revision, .. } = record;
+            transitions.push(Transition { id: id.clone(), seq: *seq, revision: *revision, change });
+        }
+        transitions
+    }
+
+    /// For a task that does not wait for others.
     pub fn decide(&self, record: &Record, now: u64) -> Result<Option<Change>, Refusal> {
         match self {
             Action::Retry => transition::retry(record, now),

@@ -1,7 +1,7 @@
 use windlass_core::{CancelReason, Links, StateName};
 
 use super::*;
-use crate::Failed;
+use crate::{Failed, Node, SubmitWorkflow};
 
 pub(super) fn behind(text: &str, parents: &[&str]) -> Submit {
     let dependencies = parents.iter().map(|text| id(text)).collect();
@@ -120,5 +120,28 @@ async fn an_explanation_names_the_first_few() {
     assert_eq!((explanation.runnable, explanation.reasons[0].code), (false, "blocked"));
     let text = "It waits for 7 tasks: p1 (pending), p2 (pending), p3 (pending), p4 (pending), p5 (pending) and 2 more.";
     assert_eq!(explanation.reasons[0].text, text);
+    broker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_dependencies_of_a_batch_are_bounded() {
+    let broker = start();
+    let ids = |count| (0..count).map(|i| id(&format!("t{i}"))).collect();
+    let wide = |count| Submit {
+        links: Some(Box::new(Links { dependencies: ids(count), workflow: None })),
+        ..echo()
+    };
+    let half = limits::BATCH_DEPENDENCIES_MAX / 2;
+    let refusal = broker.submit_batch(vec![wide(half), wide(half), wide(1)], true).await.unwrap_err();
+    assert!(matches!(refusal, Error::Invalid { field: "tasks", .. }), "{refusal}");
+    let answers = broker.submit_batch(vec![wide(half), wide(half)], false).await.unwrap();
+    for answer in answers {
+        refused(answer, "dependency_missing");
+    }
+    let node = |i: usize| Node { name: name(&format!("n{i}")), submit: wide(half), after: Vec::new() };
+    let nodes = (0..=limits::WORKFLOW_EDGES_MAX / half).map(node).collect();
+    let graph = SubmitWorkflow { id: None, nodes, fingerprint: None };
+    let refusal = broker.submit_workflow(graph).await.unwrap_err();
+    assert!(matches!(refusal, Error::Invalid { field: "tasks", .. }), "{refusal}");
     broker.stop().await;
 }

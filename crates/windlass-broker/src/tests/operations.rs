@@ -3,6 +3,7 @@ use windlass_core::{Change, StateName, Transition};
 use windlass_store::faults::{Fault, Faulty, Verb};
 use windlass_store::{List, ListOperations};
 
+use super::dependents::{behind, finish};
 use super::*;
 use crate::Failed;
 
@@ -186,6 +187,53 @@ async fn a_task_that_changes_meanwhile_is_decided_on_again() {
     let done = ended(&broker, &begun.id).await;
     assert_eq!((done.changed, done.skipped), (2, 0), "the one that was cancelled by hand no longer matches");
     assert_eq!(count(&broker, StateName::Cancelled).await, 3);
+    broker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn retried_tasks_wait_for_what_they_depend_on() {
+    let broker = start();
+    for submit in [named("a"), behind("b", &["a"]), behind("c", &["b", "a"]), named("z"), behind("y", &["z"])]
+    {
+        broker.submit(submit).await.unwrap();
+    }
+    for text in ["a", "z"] {
+        broker.cancel(&id(text)).await.unwrap();
+    }
+    for text in ["b", "c", "y"] {
+        until(&broker, &id(text), |record| record.state_name() == StateName::Cancelled).await;
+    }
+    // What y depends on is not meant, so it cannot run.
+    let meant = order(Action::Retry, "state:cancelled id:a,b,c,y");
+    let preview = broker.preview_operation(&meant).await.unwrap();
+    assert_eq!((preview.matched.count, preview.would_change.count), (4, 3));
+    let begun = broker.start_operation(meant).await.unwrap();
+    let done = ended(&broker, &begun.id).await;
+    assert_eq!((done.changed, done.skipped, done.failed), (3, 1, 0));
+    assert_eq!(count(&broker, StateName::Blocked).await, 2);
+    for text in ["a", "b", "c"] {
+        finish(&broker, text).await;
+    }
+    assert_eq!(broker.get(&id("y")).await.unwrap().record.state_name(), StateName::Cancelled);
+    broker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_takes_only_so_many_dependencies() {
+    let broker = start();
+    let parents: Vec<Submit> = (0..900).map(|i| named(&format!("p{i}"))).collect();
+    broker.submit_batch(parents, true).await.unwrap();
+    let names: Vec<String> = (0..900).map(|i| format!("p{i}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for i in 0..30 {
+        let child = broker.submit(behind(&format!("c{i}"), &names)).await.unwrap();
+        broker.cancel(&child.task.record.id).await.unwrap();
+    }
+    let begun = broker.start_operation(order(Action::Retry, "state:cancelled")).await.unwrap();
+    let done = ended(&broker, &begun.id).await;
+    assert_eq!((done.changed, done.skipped), (30, 0));
+    assert_eq!(done.revision - begun.revision, 2, "they do not fit into one step");
+    assert_eq!(count(&broker, StateName::Blocked).await, 30);
     broker.stop().await;
 }
 

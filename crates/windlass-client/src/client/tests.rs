@@ -85,11 +85,14 @@ async fn batches_answer_for_each_task_or_for_all() {
 }
 
 #[test]
-fn a_portion_is_bounded_by_number_and_bytes() {
+fn a_portion_is_bounded_by_number_bytes_and_dependencies() {
     let small = vec![Submit::new("a", &1).unwrap(); 2000];
     assert_eq!(portion(&small), BATCH_TASKS_MAX);
     let large = vec![Submit::binary("a", vec![0; BATCH_BYTES_MAX / 2]); 5];
     assert_eq!(portion(&large), 2);
     let huge = vec![Submit::binary("a", vec![0; 2 * BATCH_BYTES_MAX]); 2];
     assert_eq!(portion(&huge), 1);
+    let one = Submit::new("a", &1).unwrap();
+    let wide = Submit { dependencies: vec![one.task_id().clone(); BATCH_DEPENDENCIES_MAX / 2], ..one };
+    assert_eq!(portion(&vec![wide; 5]), 2);
 }

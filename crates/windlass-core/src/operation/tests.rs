@@ -2,7 +2,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::retry;
-use crate::state::State;
+use crate::state::{CancelReason, State};
 use crate::task::{Body, NewTask, Payload};
 
 fn name(text: &str) -> Name {
@@ -72,6 +72,27 @@ fn what_cannot_or_need_not_change_is_skipped() {
     let found = [record(9, State::DeadLetter { at: 1 }), record(8, State::Completed { at: 1 })];
     let (step, transitions) = retried.plan(&found, 8, 6);
     assert_eq!((step.skipped, transitions.len(), step.cursor), (1, 1, 8));
+}
+
+#[test]
+fn a_retried_task_waits_for_what_it_depends_on() {
+    let cancelled = |seq| record(seq, State::Cancelled { at: 1, reason: CancelReason::Dependency });
+    let (old, new) = (cancelled(3), cancelled(5));
+    let behind: Behind = [(new.id.clone(), vec![old.clone()])].into();
+    let retried = operation(Action::Retry);
+    let (step, transitions) = retried.plan_behind(std::slice::from_ref(&new), &behind, 0, 6);
+    assert_eq!((step.skipped, transitions.len()), (1, 0), "what it depends on stays cancelled");
+    let (step, transitions) = retried.plan_behind(&[new.clone(), old.clone()], &behind, 0, 6);
+    assert_eq!(step.skipped, 0);
+    let changes: Vec<(u64, &Change)> = transitions.iter().map(|it| (it.seq, &it.change)).collect();
+    let requeued = |after: &[&Record]| Change::Requeued {
+        at: 6,
+        after: after.iter().map(|record| record.id.clone()).collect(),
+    };
+    assert_eq!(changes, [(3, &requeued(&[])), (5, &requeued(&[&old]))]);
+    let behind: Behind = [(new.id.clone(), vec![record(3, State::Completed { at: 1 })])].into();
+    let (_, transitions) = retried.plan_behind(std::slice::from_ref(&new), &behind, 0, 6);
+    assert_eq!(transitions[0].change, requeued(&[]));
 }
 
 #[test]

@@ -132,7 +132,7 @@ pub(crate) fn check_graph(
         }
     }
     let after = nodes.iter().map(|node| parents(node, &index)).collect::<Result<Vec<_>, _>>()?;
-    let edges: usize = after.iter().map(Vec::len).sum();
+    let edges: usize = nodes.iter().map(|node| node.after.len() + outside(node)).sum();
     if edges > WORKFLOW_EDGES_MAX {
         let message = format!("have {edges} dependencies in all, {WORKFLOW_EDGES_MAX} are allowed");
         return Err(Invalid::out_of_range("tasks", message));
@@ -174,13 +174,17 @@ fn check_node(node: &NodeSubmission) -> Result<(), Invalid> {
         let message = "is not possible in a workflow, whose tasks are all new";
         return Err(Invalid::new(Fault::NotSupported, field(".unique_key"), message));
     }
-    let outside = node.submission.links.as_ref().map_or(0, |links| links.dependencies.len());
-    if node.after.len() + outside > DEPENDENCIES_MAX {
-        let message =
-            format!("depends on {} tasks, {DEPENDENCIES_MAX} are allowed", node.after.len() + outside);
+    let count = node.after.len() + outside(node);
+    if count > DEPENDENCIES_MAX {
+        let message = format!("depends on {count} tasks, {DEPENDENCIES_MAX} are allowed");
         return Err(Invalid::out_of_range(field(".after"), message));
     }
     Ok(())
+}
+
+/// How many tasks outside of the graph a node depends on.
+fn outside(node: &NodeSubmission) -> usize {
+    node.submission.links.as_ref().map_or(0, |links| links.dependencies.len())
 }
 
 /// The nodes that a node depends on, by index, each once.
@@ -301,5 +305,16 @@ mod tests {
         };
         assert_eq!(check(&nodes(WORKFLOW_TASKS_MAX)).unwrap().nodes.len(), WORKFLOW_TASKS_MAX);
         assert_eq!(check(&nodes(WORKFLOW_TASKS_MAX + 1)).unwrap_err().fault.status(), 413);
+        let ids: Vec<String> = (0..DEPENDENCIES_MAX).map(|i| format!(r#""t{i}""#)).collect();
+        let wide = |count: usize| {
+            let node = |i| format!(r#""n{i}":{{"type":"t","dependencies":[{}]}}"#, ids.join(","));
+            let nodes: Vec<String> = (0..count).map(node).collect();
+            format!(r#"{{"tasks":{{"first":{{"type":"t"}},{}}}}}"#, nodes.join(","))
+        };
+        let most = WORKFLOW_EDGES_MAX / DEPENDENCIES_MAX;
+        assert_eq!(check(&wide(most)).unwrap().nodes.len(), most + 1);
+        let one_more = wide(most).replacen(r#""n0":{"#, r#""more":{"type":"t","after":["first"]},"n0":{"#, 1);
+        let invalid = check(&one_more).unwrap_err();
+        assert_eq!((invalid.fault.status(), invalid.field.as_deref()), (422, Some("tasks")));
     }
 }

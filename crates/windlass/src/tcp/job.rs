@@ -69,7 +69,8 @@ impl Job {
     /// Takes in the next request if they can be one job; gives it back if not.
     pub(super) fn join(&mut self, next: Request) -> Option<Request> {
         match (self, next) {
-            (Job::Submits(submits), Request::Submit(next)) => submits.push(next),
+            // One with dependencies begins a job, so that no two of them come to more than a batch may have.
+            (Job::Submits(submits), Request::Submit(next)) if next.links.is_none() => submits.push(next),
             (Job::Results(results), Request::Result(next)) => results.push(next),
             (_, next) => return Some(next),
         }

@@ -49,6 +49,10 @@ fn a_task_waits_for_others_and_sees_their_results() {
     let batch = json!({"tasks": [{"type": "t", "id": "x"}, {"type": "t", "id": "y", "dependencies": ["x"]}]});
     let results = client.post(&format!("{TASKS}/batch"), &batch.to_string()).expect(200);
     assert_eq!(results["results"][1], json!({"id": "y", "state": "blocked"}));
+    let many: Vec<String> = (0..10_000).map(|i| format!("t{i}")).collect();
+    let wide = json!({"tasks": vec![json!({"type": "t", "dependencies": many}); 3]});
+    let problem = client.post(&format!("{TASKS}/batch"), &wide.to_string()).refused(422, "invalid");
+    assert_eq!(problem["errors"][0]["field"], "tasks");
 }
 
 #[test]

@@ -207,7 +207,7 @@ pub(super) fn write(write: &WriteTransaction, delta: &Delta) -> Result<(), Error
     let mut put = |key: String, value: Option<Vec<u8>>| -> Result<(), Error> {
         match value {
             Some(mut value) => {
-                let sealed = seal::close(key_number(&key), &mut value);
+                let sealed = seal::close(key.as_str(), &mut value);
                 table.insert(key.as_str(), sealed).map_err(failed("write the flow"))?;
             }
             None => drop(table.remove(key.as_str()).map_err(failed("write the flow"))?),
@@ -270,7 +270,7 @@ impl Book {
         let mut book = Book::default();
         for entry in table.iter().map_err(failed("read the flow"))? {
             let (key, value) = entry.map_err(failed("read the flow"))?;
-            let bytes = seal::open(key_number(key.value()), value.value())?;
+            let bytes = seal::open(key.value(), value.value())?;
             book.add(key.value(), bytes).map_err(|error| Error::Damaged(error.to_string()))?;
         }
         let shares = read.open_table(SHARES).map_err(failed("open a table"))?;
@@ -337,9 +337,4 @@ impl Book {
         flow.restored();
         Ok(())
     }
-}
-
-/// The key as the checksum of a value takes it.
-fn key_number(key: &str) -> u64 {
-    u64::from(crc32fast::hash(key.as_bytes()))
 }

@@ -6,16 +6,17 @@
 use std::collections::BTreeSet;
 
 use prost::Message;
-use redb::{ReadTransaction, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{ReadTransaction, WriteTransaction};
 use windlass_core::operation::{Action, Expected, Operation, Order, Standing, Step};
 use windlass_core::{Name, Transition};
 
 use super::codec::{self, TransitionMessage, Undecodable};
-use super::tables::{failed, seal};
+pub(super) use super::tables::named::Changed;
+use super::tables::named::{self, Rows};
 use crate::operations::Operations;
 use crate::store::{Committed, Error, OperationChange, WriteOperation};
 
-const OPERATIONS: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("operations");
+const OPERATIONS: Rows = Rows::new("operations");
 
 /// A write as the log carries it: an operation to start, a step, a standing to end with, or none of them to remove.
 #[derive(Clone, PartialEq, Message)]
@@ -223,22 +224,13 @@ pub(super) struct Register {
     changed: BTreeSet<Name>,
 }
 
-/// What a checkpoint writes: the new value, or `None` for an operation that is gone.
-pub(super) type Changed = Vec<(Name, Option<Vec<u8>>)>;
-
 impl Register {
     pub(super) fn load(read: &ReadTransaction) -> Result<Register, Error> {
-        let table = read.open_table(OPERATIONS).map_err(failed("open a table"))?;
         let mut register = Register::default();
-        for entry in table.iter().map_err(failed("read the operations"))? {
-            let (key, value) = entry.map_err(failed("read the operations"))?;
-            let bytes = seal::open(key_number(key.value()), value.value())?;
-            let damaged = |error: Undecodable| Error::Damaged(error.to_string());
-            let id = codec::name(key.value()).map_err(damaged)?;
-            let message =
-                OperationMessage::decode(bytes).map_err(|error| Error::Damaged(error.to_string()))?;
-            register.all.add(operation(&id, message).map_err(damaged)?);
-        }
+        named::read(read, OPERATIONS, |id, message: OperationMessage| {
+            register.all.add(operation(&id, message)?);
+            Ok(())
+        })?;
         Ok(register)
     }
 
@@ -261,26 +253,6 @@ impl Register {
     }
 }
 
-/// Writes what changed; with nothing to write it only sees to it that there is a table.
 pub(super) fn write(write: &WriteTransaction, changed: &Changed) -> Result<(), Error> {
-    let mut table = write.open_table(OPERATIONS).map_err(failed("open a table"))?;
-    let mut buffer = Vec::new();
-    for (id, value) in changed {
-        let id = id.as_str();
-        match value {
-            Some(value) => {
-                buffer.clear();
-                buffer.extend_from_slice(value);
-                let sealed = seal::close(key_number(id), &mut buffer);
-                table.insert(id, sealed).map_err(failed("write an operation"))?;
-            }
-            None => drop(table.remove(id).map_err(failed("remove an operation"))?),
-        }
-    }
-    Ok(())
-}
-
-/// The key as the checksum of a value takes it.
-fn key_number(id: &str) -> u64 {
-    u64::from(crc32fast::hash(id.as_bytes()))
+    named::write(write, OPERATIONS, changed)
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use prost::Message;
-use redb::{ReadTransaction, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{ReadTransaction, WriteTransaction};
 use windlass_core::schedule::{
     Advance, CatchUp, Definition, Fire, Overlap, Progress, Schedule, Template, Timing,
 };
@@ -15,11 +15,12 @@ use windlass_core::{Body, Name, NewTask, Payload, TaskId};
 
 use super::codec::{self, NewTaskMessage, Undecodable};
 use super::command::Submitted;
-use super::tables::{failed, seal};
+pub(super) use super::tables::named::Changed;
+use super::tables::named::{self, Rows};
 use crate::schedules::Schedules;
 use crate::store::{Error, ScheduleChange, WriteSchedule};
 
-const SCHEDULES: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("schedules");
+const SCHEDULES: Rows = Rows::new("schedules");
 
 /// A write as the log carries it: a schedule to put, an advance with the tasks of a fire, or neither to remove.
 #[derive(Clone, PartialEq, Message)]
@@ -255,22 +256,13 @@ pub(super) struct Book {
     changed: BTreeSet<Name>,
 }
 
-/// What a checkpoint writes: the new value, or `None` for a schedule that is gone.
-pub(super) type Changed = Vec<(Name, Option<Vec<u8>>)>;
-
 impl Book {
     pub(super) fn load(read: &ReadTransaction) -> Result<Book, Error> {
-        let table = read.open_table(SCHEDULES).map_err(failed("open a table"))?;
         let mut book = Book::default();
-        for entry in table.iter().map_err(failed("read the schedules"))? {
-            let (key, value) = entry.map_err(failed("read the schedules"))?;
-            let bytes = seal::open(key_number(key.value()), value.value())?;
-            let damaged = |error: Undecodable| Error::Damaged(error.to_string());
-            let id = codec::name(key.value()).map_err(damaged)?;
-            let message =
-                ScheduleMessage::decode(bytes).map_err(|error| Error::Damaged(error.to_string()))?;
-            book.all.add(schedule(&id, message).map_err(damaged)?);
-        }
+        named::read(read, SCHEDULES, |id, message: ScheduleMessage| {
+            book.all.add(schedule(&id, message)?);
+            Ok(())
+        })?;
         Ok(book)
     }
 
@@ -287,27 +279,6 @@ impl Book {
     }
 }
 
-/// Writes what changed; with nothing to write it only sees to it that there is a table.
 pub(super) fn write(write: &WriteTransaction, changed: &Changed) -> Result<(), Error> {
-    let mut table = write.open_table(SCHEDULES).map_err(failed("open a table"))?;
-    let mut buffer = Vec::new();
-    for (id, value) in changed {
-        let id = id.as_str();
-        match value {
-            Some(value) => {
-                buffer.clear();
-                buffer.extend_from_slice(value);
-                table
-                    .insert(id, seal::close(key_number(id), &mut buffer))
-                    .map_err(failed("write a schedule"))?;
-            }
-            None => drop(table.remove(id).map_err(failed("remove a schedule"))?),
-        }
-    }
-    Ok(())
-}
-
-/// The key as the checksum of a value takes it.
-fn key_number(id: &str) -> u64 {
-    u64::from(crc32fast::hash(id.as_bytes()))
+    named::write(write, SCHEDULES, changed)
 }

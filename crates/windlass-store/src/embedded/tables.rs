@@ -6,6 +6,7 @@
 
 pub(super) mod block;
 pub(super) mod ids;
+pub(super) mod named;
 mod saved;
 pub(super) mod seal;
 pub(super) mod set;

@@ -27,6 +27,28 @@ impl Connect {
     }
 }
 
+/// One thing, by its id.
+#[derive(Debug, clap::Args)]
+pub(crate) struct One {
+    #[arg(value_parser = name)]
+    pub(crate) id: Name,
+    #[command(flatten)]
+    pub(crate) connect: Connect,
+}
+
+/// A page of a list.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListPage {
+    /// How many
+    #[arg(long, short = 'n', default_value_t = 50)]
+    pub(crate) limit: usize,
+    /// Continue where the last list ended
+    #[arg(long)]
+    pub(crate) cursor: Option<String>,
+    #[command(flatten)]
+    pub(crate) connect: Connect,
+}
+
 /// Which tasks.
 // No short options here: beside words of a filter, `-timeout` would be read as `-t imeout`.
 #[derive(Debug, Clone, Default, clap::Args)]

@@ -8,7 +8,7 @@ use windlass_client::rest::Client;
 use windlass_core::{Name, Priority};
 use windlass_proto::rest::{OperationBody, OperationInput};
 
-use super::args::{self, Bulk, Connect};
+use super::args::{self, Bulk, Connect, ListPage, One};
 use super::error::{ERROR, Failure};
 use super::output::Output;
 use super::submit;
@@ -26,7 +26,7 @@ pub(crate) enum Command {
     /// Do something with all tasks that match a filter
     Run(RunArgs),
     /// List operations, newest first
-    List(ListArgs),
+    List(ListPage),
     /// Show how far an operation is
     Get(One),
     /// End an operation where it is
@@ -77,26 +77,6 @@ pub(crate) struct RunArgs {
     detach: bool,
     #[command(flatten)]
     bulk: Bulk,
-    #[command(flatten)]
-    connect: Connect,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct One {
-    #[arg(value_parser = args::name)]
-    id: Name,
-    #[command(flatten)]
-    connect: Connect,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct ListArgs {
-    /// How many
-    #[arg(long, short = 'n', default_value_t = 50)]
-    limit: usize,
-    /// Continue where the last list ended
-    #[arg(long)]
-    cursor: Option<String>,
     #[command(flatten)]
     connect: Connect,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use windlass_core::{Name, Priority};
 use windlass_proto::rest::{ScheduleBody, ScheduleInput, Seconds, SubmitBody, Time};
 
-use super::args::{self, Connect};
+use super::args::{self, ListPage, One};
 use super::error::Failure;
 use super::output::Output;
 use super::submit;
@@ -20,7 +20,7 @@ use super::submit;
   windlass schedule fires nightly")]
 pub(crate) enum Command {
     /// List schedules
-    List(ListArgs),
+    List(ListPage),
     /// Show a schedule and what it is about to do
     Get(One),
     /// Make a schedule
@@ -39,26 +39,6 @@ pub(crate) enum Command {
     Next(NextArgs),
     /// Show the last fires and what became of them
     Fires(FiresArgs),
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct One {
-    #[arg(value_parser = args::name)]
-    id: Name,
-    #[command(flatten)]
-    connect: Connect,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct ListArgs {
-    /// How many
-    #[arg(long, short = 'n', default_value_t = 50)]
-    limit: usize,
-    /// Continue where the last list ended
-    #[arg(long)]
-    cursor: Option<String>,
-    #[command(flatten)]
-    connect: Connect,
 }
 
 #[derive(Debug, clap::Args)]

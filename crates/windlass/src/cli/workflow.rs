@@ -3,11 +3,10 @@
 mod show;
 
 use serde_json::value::RawValue;
-use windlass_core::Name;
 use windlass_core::limits::PAGE_ROWS_MAX;
 use windlass_proto::rest::WorkflowBody;
 
-use super::args::{self, Connect};
+use super::args::{Connect, ListPage, One};
 use super::error::Failure;
 use super::output::Output;
 use super::submit;
@@ -26,7 +25,7 @@ pub(crate) enum Command {
     /// Show how far it is, as a tree
     Get(One),
     /// List workflows, newest first
-    List(ListArgs),
+    List(ListPage),
     /// Cancel every task that has not ended
     Cancel(One),
     /// Run it again from where it failed
@@ -38,26 +37,6 @@ pub(crate) struct SubmitArgs {
     /// JSON, @FILE, or - for standard input
     #[arg(value_name = "GRAPH")]
     graph: String,
-    #[command(flatten)]
-    connect: Connect,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct One {
-    #[arg(value_parser = args::name)]
-    id: Name,
-    #[command(flatten)]
-    connect: Connect,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct ListArgs {
-    /// How many
-    #[arg(long, short = 'n', default_value_t = 50)]
-    limit: usize,
-    /// Continue where the last list ended
-    #[arg(long)]
-    cursor: Option<String>,
     #[command(flatten)]
     connect: Connect,
 }

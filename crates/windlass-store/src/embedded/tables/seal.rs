@@ -16,6 +16,13 @@ impl Key for u64 {
     }
 }
 
+/// By its checksum, so that a name cannot run into the value.
+impl Key for &str {
+    fn mark(self, hasher: &mut crc32fast::Hasher) {
+        u64::from(crc32fast::hash(self.as_bytes())).mark(hasher);
+    }
+}
+
 impl Key for (u64, u8) {
     fn mark(self, hasher: &mut crc32fast::Hasher) {
         hasher.update(&self.0.to_le_bytes());

@@ -186,7 +186,7 @@ impl Broker {
     }
 
     /// A page of records; tasks that the filter names are not searched for.
-    async fn scan(&self, list: List) -> Result<Scan, Error> {
+    pub(crate) async fn scan(&self, list: List) -> Result<Scan, Error> {
         let Some(ids) = list.filter.as_ref().and_then(|filter| filter.ids()) else {
             return Ok(self.inner.store.scan(list).await?);
         };

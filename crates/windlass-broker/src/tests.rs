@@ -2,6 +2,7 @@
 //! whoever sleeps or waits moves the time on when nobody else has anything to do.
 
 mod admin;
+mod dead_groups;
 mod dependents;
 mod explain;
 mod faults;

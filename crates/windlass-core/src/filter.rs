@@ -15,6 +15,7 @@ mod show;
 mod tests;
 mod words;
 
+use crate::fingerprint::Fingerprint;
 use crate::ids::{Name, TaskId};
 use crate::state::{State, StateName};
 use crate::task::Record;
@@ -47,6 +48,8 @@ enum Test {
     /// The unique key, held or not.
     Unique(Vec<Pattern>),
     Error(Vec<Box<str>>),
+    /// What the error is like, see [`crate::fingerprint`].
+    Fingerprint(Vec<Fingerprint>),
     Priority(Vec<(u8, u8)>),
     /// When the task was submitted.
     Created(Span),
@@ -146,6 +149,9 @@ impl Test {
             }
             Test::Error(parts) => {
                 record.error.as_deref().is_some_and(|error| parts.iter().any(|part| contains(error, part)))
+            }
+            Test::Fingerprint(wanted) => {
+                record.error.as_deref().is_some_and(|error| wanted.contains(&Fingerprint::of(error)))
             }
             Test::Priority(ranges) => {
                 ranges.iter().any(|(least, most)| (*least..=*most).contains(&record.priority.0))

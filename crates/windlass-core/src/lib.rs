@@ -6,6 +6,7 @@
 
 pub mod choice;
 pub mod filter;
+pub mod fingerprint;
 pub mod flow;
 pub mod ids;
 pub mod limits;
@@ -21,6 +22,7 @@ pub mod unique;
 pub mod workflow;
 
 pub use filter::Filter;
+pub use fingerprint::Fingerprint;
 pub use ids::{InvalidName, Name, TaskId, Token};
 pub use priority::{Class, Priority};
 pub use state::{CancelReason, Lease, State, StateName};

@@ -84,6 +84,12 @@ pub const OPERATION_BY_BYTES_MAX: usize = 256;
 pub const OPERATION_COUNT_PAGES_MAX: usize = 25;
 /// Tasks that are shown in place of an operation.
 pub const OPERATION_SAMPLE_MAX: usize = 10;
+/// Dead letters that are looked at to group them, and pages that are read for it: the newest are what people come for, and
+/// nobody waits for a million.
+pub const DEAD_GROUPS_SCAN_MAX: usize = 10_000;
+pub const DEAD_GROUPS_PAGES_MAX: usize = 40;
+/// The error that is shown for a group.
+pub const DEAD_GROUPS_SAMPLE_BYTES_MAX: usize = 2048;
 /// Triples of queue, type and key with live tasks: each owns a small structure in memory.
 pub const SHARES_MAX: usize = 1_000_000;
 /// Limits on queues, types and keys: all of them are kept in memory.

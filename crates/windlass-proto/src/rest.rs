@@ -5,6 +5,7 @@
 //! Payloads and results pass through as the text that came: they are checked to be JSON and never built up in memory.
 
 mod claim;
+mod dead_groups;
 mod decode;
 mod invalid;
 mod json;
@@ -25,6 +26,7 @@ mod workers;
 pub(crate) mod workflow;
 
 pub use claim::{ClaimBody, ClaimQueues, Claimed, Claiming};
+pub use dead_groups::{DeadGroupBody, DeadGroupsBody};
 pub use decode::{decode, decode_item};
 pub use invalid::{Fault, Invalid};
 #[cfg(feature = "grpc")]

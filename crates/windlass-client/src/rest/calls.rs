@@ -5,9 +5,9 @@ use std::time::Duration;
 use reqwest::Method;
 use windlass_core::{Name, TaskId};
 use windlass_proto::rest::{
-    Affected, AttemptsBody, BatchResults, BeatBody, ClaimBody, Claimed, CompleteBody, DeadSelection,
-    ExplanationBody, ExtendBody, Extended, FailBody, HealthBody, OutcomeBody, PulseBody, QueueBody,
-    QueuesBody, ReleaseBody, StatsBody, SubmitBody, TaskBody, TaskPage, WorkerBody, WorkersBody,
+    Affected, AttemptsBody, BatchResults, BeatBody, ClaimBody, Claimed, CompleteBody, DeadGroupsBody,
+    DeadSelection, ExplanationBody, ExtendBody, Extended, FailBody, HealthBody, OutcomeBody, PulseBody,
+    QueueBody, QueuesBody, ReleaseBody, StatsBody, SubmitBody, TaskBody, TaskPage, WorkerBody, WorkersBody,
 };
 
 use super::{ANSWER_TIMEOUT, Client, Filter, json, read, repeat, send};
@@ -109,6 +109,13 @@ impl Client {
 
     pub async fn dead(&self, filter: &Filter) -> Result<TaskPage, Error> {
         self.get(&DEAD, &filter.query()).await
+    }
+
+    /// The newest dead letters grouped by what their errors are like. Queue, type, filter line and limit of `filter` can be
+    /// given; the broker refuses everything else.
+    pub async fn dead_groups(&self, filter: &Filter) -> Result<DeadGroupsBody, Error> {
+        let [a, b, c] = DEAD;
+        self.get(&[a, b, c, "groups"], &filter.query()).await
     }
 
     pub async fn retry_dead(&self, which: &DeadSelection) -> Result<Affected, Error> {

@@ -27,12 +27,13 @@ impl Invalid {
     }
 }
 
-/// The fields, and behind the first twelve the words that other queues use for them.
-const FIELDS: [(&str, Field); 17] = [
+/// The fields, and behind the first thirteen the words that other queues use for them.
+const FIELDS: [(&str, Field); 18] = [
     ("state", Field::State),
     ("type", Field::Kind),
     ("queue", Field::Queue),
     ("error", Field::Error),
+    ("fingerprint", Field::Fingerprint),
     ("worker", Field::Worker),
     ("id", Field::Id),
     ("priority", Field::Priority),
@@ -48,7 +49,7 @@ const FIELDS: [(&str, Field); 17] = [
     ("task_id", Field::Id),
 ];
 
-const NAMES: usize = 12;
+const NAMES: usize = 13;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Field {
@@ -56,6 +57,7 @@ enum Field {
     Kind,
     Queue,
     Error,
+    Fingerprint,
     Worker,
     Id,
     Key,
@@ -114,6 +116,7 @@ fn test(word: &Word<'_>, now: u64) -> Result<Test, String> {
         Field::Key => Test::Key(each(values, pattern)?),
         Field::Unique => Test::Unique(values.iter().map(|text| beginning(text)).collect()),
         Field::Error => Test::Error(values.iter().map(|value| value.as_str().into()).collect()),
+        Field::Fingerprint => Test::Fingerprint(each(values, str::parse)?),
         Field::Priority => Test::Priority(each(values, priorities)?),
         Field::Since => {
             let from = moment::read(one(values)?, now)?.start;

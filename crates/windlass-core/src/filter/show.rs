@@ -32,6 +32,7 @@ fn word(test: &Test) -> String {
         // A unique key may be any text.
         Test::Unique(all) => list("unique_key", all.iter().map(|pattern| quoted(&text(pattern)))),
         Test::Error(parts) => list("error", parts.iter().map(|part| quoted(part))),
+        Test::Fingerprint(all) => list("fingerprint", all.iter().map(ToString::to_string)),
         Test::Priority(ranges) => list("priority", ranges.iter().map(|(a, b)| format!("{a}..{b}"))),
         Test::Created(span) => format!("created:{}", created(span)),
         Test::Changed(Span { from: Some(from), .. }) => format!("since:{}", moment::show(*from)),

@@ -106,6 +106,9 @@ fn every_field_is_looked_at() {
         "error:nothing,code=7",
         "error:\"Timeout, code\"",
         "-error:refused",
+        "fingerprint:5c3898514c8b5267",
+        "fingerprint:0000000000000000,5c3898514c8b5267",
+        "-fingerprint:0000000000000000",
         "timeout",
         "\"order:17\"",
         "EMAIL 17 -refused",
@@ -143,6 +146,7 @@ fn every_field_is_looked_at() {
         "priority:>200",
         "priority:<200",
         "error:refused",
+        "fingerprint:0000000000000000",
         "nothing",
         "-timeout",
         "since:59m",
@@ -201,6 +205,7 @@ fn mistakes_name_the_word_and_what_may_be_meant() {
         ("priority:<0", &["no priority"]),
         ("priority:9..3", &["no priority"]),
         ("priority:urgent", &["critical, high"]),
+        ("fingerprint:timeout", &["fingerprint:timeout", "16 hexadecimal digits"]),
         ("since:soon", &["since:soon", "2h, 90m or 7d"]),
         ("since:2h,3h", &["takes one time"]),
         ("since:9999999999999999999999d", &["ten years"]),
@@ -252,6 +257,7 @@ fn words() -> impl Strategy<Value = String> {
         "type:",
         "queue:",
         "error:",
+        "fingerprint:",
         "worker:",
         "id:",
         "priority:",
@@ -281,6 +287,7 @@ fn words() -> impl Strategy<Value = String> {
         "a,b",
         "a*",
         "\"a, b\",c",
+        "cbf29ce484222325,0000000000000000",
     ])
     .prop_map(str::to_owned);
     (field, prop_oneof![value(), known]).prop_map(|(field, value)| format!("{field}{value}"))

@@ -5,9 +5,12 @@ use windlass_core::{Name, TaskId};
 use super::names::{given, parsed};
 use super::time::timestamp;
 use super::v1::{
-    ClassCounts, Cluster, DeadLettersRequest, Ledger, QueueInfo, Rates, StateCounts, Stats, WorkerInfo,
+    ClassCounts, Cluster, DeadLetterGroup, DeadLettersRequest, Ledger, ListDeadLetterGroupsResponse,
+    QueueInfo, Rates, StateCounts, Stats, WorkerInfo,
 };
-use crate::rest::{self, DeadSelection, HealthBody, Invalid, QueueBody, StatsBody, WorkerBody};
+use crate::rest::{
+    self, DeadGroupBody, DeadGroupsBody, DeadSelection, HealthBody, Invalid, QueueBody, StatsBody, WorkerBody,
+};
 
 impl DeadLettersRequest {
     pub fn check(self) -> Result<DeadSelection, Invalid> {
@@ -22,6 +25,31 @@ impl DeadLettersRequest {
             filter: self.filter,
             dry_run: self.dry_run,
         })
+    }
+}
+
+impl From<DeadGroupsBody> for ListDeadLetterGroupsResponse {
+    fn from(body: DeadGroupsBody) -> Self {
+        Self {
+            groups: body.items.into_iter().map(Into::into).collect(),
+            scanned: body.scanned,
+            complete: body.complete,
+        }
+    }
+}
+
+impl From<DeadGroupBody> for DeadLetterGroup {
+    fn from(group: DeadGroupBody) -> Self {
+        Self {
+            fingerprint: group.fingerprint.to_string(),
+            count: group.count,
+            sample_error: group.sample_error,
+            r#type: group.kind.map(|name| name.to_string()),
+            queue: group.queue.map(|name| name.to_string()),
+            first_at: Some(timestamp(group.first_at.as_ms())),
+            last_at: Some(timestamp(group.last_at.as_ms())),
+            sample_task_id: group.sample_task_id.to_string(),
+        }
     }
 }
 

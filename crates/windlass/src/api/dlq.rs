@@ -6,20 +6,23 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass_broker::Selection;
+use windlass_broker::{DeadGroup, Selection};
 use windlass_core::StateName;
 use windlass_core::limits::BATCH_TASKS_MAX;
-use windlass_proto::rest::{Affected, DeadSelection, Fault, Invalid, Problem, TaskPage, decode};
+use windlass_proto::rest::{
+    Affected, DeadGroupBody, DeadGroupsBody, DeadSelection, Fault, Invalid, Problem, TaskPage, Time, decode,
+};
 use windlass_store::List;
 
 use super::Shared;
 use super::answer::{self, Answer};
 use super::body::JsonBytes;
-use super::params::{ListParams, Params, filter_given, parsed};
+use super::params::{ListParams, Params, filter, filter_given, limit, number_or_text, parsed};
+use super::problem::Refused;
 use super::tasks::write_page;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
-    OpenApiRouter::new().routes(routes!(list, clear)).routes(routes!(retry))
+    OpenApiRouter::new().routes(routes!(list, clear)).routes(routes!(retry)).routes(routes!(groups))
 }
 
 /// List dead letters, newest first
@@ -32,6 +35,54 @@ async fn list(State(state): Shared, Params(params): Params<ListParams>) -> Answe
     }
     list.states = vec![StateName::DeadLetter];
     write_page(state.broker.list(list).await?)
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct GroupsParams {
+    queue: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    /// As in lists: `type:email.* since:2h`.
+    filter: Option<String>,
+    /// At most this many groups, up to 1,000.
+    #[serde(default, deserialize_with = "number_or_text")]
+    limit: Option<String>,
+}
+
+/// Group dead letters by what their errors are like
+///
+/// Looks at up to 10,000 of those that match, the newest ones, and says whether these were all. The word
+/// `fingerprint:` of a filter names a group in lists and operations.
+#[utoipa::path(get, path = "/api/v1/dlq/groups", tag = "dead letters", params(GroupsParams),
+    responses((status = 200, description = "The groups, the largest first", body = DeadGroupsBody),
+        (status = 400, description = "`malformed`: a parameter that cannot be read",
+            body = Problem, content_type = "application/problem+json")))]
+async fn groups(State(state): Shared, Params(params): Params<GroupsParams>) -> Answer {
+    let list = List {
+        queue: parsed("queue", params.queue)?,
+        kind: parsed("type", params.kind)?,
+        limit: limit(params.limit)?,
+        ..List::default()
+    };
+    answer::ok(&look(&state, list.narrowed(filter(params.filter.as_deref().unwrap_or_default())?)).await?)
+}
+
+pub(crate) async fn look(state: &super::State, list: List) -> Result<DeadGroupsBody, Refused> {
+    let found = state.broker.dead_groups(list).await?;
+    let body = |group: DeadGroup| DeadGroupBody {
+        fingerprint: group.fingerprint,
+        count: group.count,
+        sample_error: group.sample_error.into(),
+        kind: group.kind,
+        queue: group.queue,
+        first_at: Time::from_ms(group.first_at),
+        last_at: Time::from_ms(group.last_at),
+        sample_task_id: group.sample,
+    };
+    let items = found.groups.into_iter().map(body).collect();
+    Ok(DeadGroupsBody { items, scanned: found.scanned, complete: found.complete })
 }
 
 /// Send dead letters back to their queues

@@ -202,7 +202,7 @@ pub(crate) fn filter_given(text: &str) -> Result<Filter, Invalid> {
 }
 
 /// A query has only text; the same filters as JSON may have a number.
-fn number_or_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+pub(super) fn number_or_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     struct Input;
     impl Visitor<'_> for Input {
         type Value = Option<String>;

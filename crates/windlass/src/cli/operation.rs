@@ -95,9 +95,7 @@ pub(crate) async fn run(command: Command, output: &Output) -> Result<(), Failure
     Ok(())
 }
 
-/// Looks first, so that the person knows what they agree to.
 async fn start(args: RunArgs, output: &Output) -> Result<(), Failure> {
-    let client = args.connect.client()?;
     let input = OperationInput {
         action: args.action.word().to_owned(),
         filter: args.filter.join(" "),
@@ -106,18 +104,34 @@ async fn start(args: RunArgs, output: &Output) -> Result<(), Failure> {
         queue: args.queue,
         by: args.by.or_else(user),
     };
-    if args.bulk.dry_run || !args.bulk.yes {
+    carry_out(Job { input, detach: args.detach, bulk: args.bulk, connect: args.connect }, output).await
+}
+
+/// An operation as it is asked for on the command line.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) input: OperationInput,
+    pub(super) detach: bool,
+    pub(super) bulk: Bulk,
+    pub(super) connect: Connect,
+}
+
+/// Looks first, so that the person knows what they agree to.
+pub(super) async fn carry_out(job: Job, output: &Output) -> Result<(), Failure> {
+    let Job { input, detach, bulk, connect } = job;
+    let client = connect.client()?;
+    if bulk.dry_run || !bulk.yes {
         let preview = client.preview_operation(&input).await?;
-        if args.bulk.dry_run {
+        if bulk.dry_run {
             output.value(&preview, || show::preview(&preview));
         }
         let count = show::at_least(preview.matched, preview.matched_at_least);
-        if !args.bulk.agreed(output, &format!("{} {count} tasks", args.action.word().replace('_', " ")))? {
+        if !bulk.agreed(output, &format!("{} {count} tasks", input.action.replace('_', " ")))? {
             return Ok(());
         }
     }
     let operation = client.start_operation(&input).await?;
-    if args.detach {
+    if detach {
         show_one(&operation, output);
         return Ok(());
     }
@@ -148,7 +162,7 @@ async fn follow(
     }
 }
 
-fn user() -> Option<String> {
+pub(super) fn user() -> Option<String> {
     ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok()).filter(|name| !name.is_empty())
 }
 

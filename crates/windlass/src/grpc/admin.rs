@@ -9,12 +9,13 @@ use windlass_proto::grpc::parsed;
 use windlass_proto::grpc::v1::admin_service_server::AdminService;
 use windlass_proto::grpc::v1::{
     Affected, CancelOperationRequest, Cluster, DeadLettersRequest, GetClusterRequest, GetLimitRequest,
-    GetOperationRequest, GetQueueRequest, GetStatsRequest, GetWorkerRequest, Limit, ListLimitsRequest,
-    ListLimitsResponse, ListOperationsRequest, ListOperationsResponse, ListQueuesRequest, ListQueuesResponse,
-    ListTasksRequest, ListTasksResponse, ListWorkersRequest, ListWorkersResponse, Operation,
-    OperationPreview, PauseQueueRequest, PauseWorkerRequest, PurgeQueueRequest, QueueInfo,
-    RemoveLimitRequest, RemoveLimitResponse, ResumeQueueRequest, ResumeWorkerRequest, SetLimitRequest,
-    StartOperationRequest, Stats, WorkerInfo,
+    GetOperationRequest, GetQueueRequest, GetStatsRequest, GetWorkerRequest, Limit,
+    ListDeadLetterGroupsRequest, ListDeadLetterGroupsResponse, ListLimitsRequest, ListLimitsResponse,
+    ListOperationsRequest, ListOperationsResponse, ListQueuesRequest, ListQueuesResponse, ListTasksRequest,
+    ListTasksResponse, ListWorkersRequest, ListWorkersResponse, Operation, OperationPreview,
+    PauseQueueRequest, PauseWorkerRequest, PurgeQueueRequest, QueueInfo, RemoveLimitRequest,
+    RemoveLimitResponse, ResumeQueueRequest, ResumeWorkerRequest, SetLimitRequest, StartOperationRequest,
+    Stats, WorkerInfo,
 };
 use windlass_proto::rest::{LimitBody, read_scope};
 use windlass_store::ListLimits;
@@ -90,6 +91,14 @@ impl AdminService for Admin {
         let mut list = lists::read(request.into_inner())?;
         list.states = vec![StateName::DeadLetter];
         answer(lists::page(&self.0.api.broker, list).await)
+    }
+
+    async fn list_dead_letter_groups(
+        &self,
+        request: Request<ListDeadLetterGroupsRequest>,
+    ) -> Answer<ListDeadLetterGroupsResponse> {
+        let list = lists::read_groups(request.into_inner())?;
+        answer(dlq::look(&self.0.api, list).await.map(Into::into))
     }
 
     async fn retry_dead_letters(&self, request: Request<DeadLettersRequest>) -> Answer<Affected> {

@@ -3,7 +3,9 @@
 use windlass_broker::Broker;
 use windlass_core::StateName;
 use windlass_core::limits::{PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
-use windlass_proto::grpc::v1::{ListTasksRequest, ListTasksResponse, Task, TaskState};
+use windlass_proto::grpc::v1::{
+    ListDeadLetterGroupsRequest, ListTasksRequest, ListTasksResponse, Task, TaskState,
+};
 use windlass_proto::grpc::{given, time};
 use windlass_proto::rest::Invalid;
 use windlass_store::List;
@@ -32,6 +34,16 @@ pub(super) fn read(request: ListTasksRequest) -> Result<List, Invalid> {
         filter: None,
         before: request.cursor.as_deref().filter(|text| !text.is_empty()).map(cursor::read).transpose()?,
         limit: limit(request.limit)?,
+    };
+    Ok(list.narrowed(params::filter(request.filter.as_deref().unwrap_or_default())?))
+}
+
+pub(super) fn read_groups(request: ListDeadLetterGroupsRequest) -> Result<List, Invalid> {
+    let list = List {
+        queue: given("queue", request.queue.as_deref().unwrap_or_default())?,
+        kind: given("type", request.r#type.as_deref().unwrap_or_default())?,
+        limit: limit(request.limit)?,
+        ..List::default()
     };
     Ok(list.narrowed(params::filter(request.filter.as_deref().unwrap_or_default())?))
 }

@@ -7,6 +7,7 @@ mod bench;
 mod broker_process;
 mod cli;
 mod config;
+mod dead_groups;
 mod frames;
 mod grpc_client;
 mod grpc_limits;

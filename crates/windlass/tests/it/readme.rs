@@ -50,6 +50,7 @@ fn the_guide_to_filters_and_operations_runs_as_written() {
         "connection timeout",
         "did you mean state?",
         "would change",
+        "no such mailbox",
         "set_priority 200",
         "\"matched\":",
         "done",

@@ -48,7 +48,7 @@ pub use schedule::{
 pub use stats::{ClassCounts, HealthBody, LedgerBody, LoopBody, StatsBody};
 pub use submission::{Start, Submission};
 pub use submit::{BatchBody, BatchItem, BatchItemError, BatchResults, PriorityInput, SubmitBody};
-pub use task::{AttemptBody, AttemptsBody, ExplanationBody, Metadata, ReasonBody, TaskBody, TaskPage};
+pub use task::{AttemptBody, AttemptsBody, ExplanationBody, Metadata, ReasonBody, Shown, TaskBody, TaskPage};
 pub use time::{Seconds, Time};
 pub use workers::{BeatBody, LeaseRef, PulseBody, WorkerBody, WorkersBody};
 pub use workflow::{

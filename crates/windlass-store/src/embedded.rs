@@ -280,7 +280,7 @@ impl Store for EmbeddedStore {
             _ => Vec::new(),
         };
         let tasks = tasks.into_iter().map(submitted).collect();
-        let command = Command::Schedule { write, tasks };
+        let command = Command::Schedule { write: Box::new(write), tasks };
         let entry = command.encode();
         self.send(command, entry, Reply::Scheduled).await
     }
@@ -294,14 +294,14 @@ impl Store for EmbeddedStore {
     }
 
     async fn write_operation(&self, write: WriteOperation) -> Result<OperationWritten, Error> {
-        let command = Command::Operate { write };
+        let command = Command::Operate { write: Box::new(write) };
         let entry = command.encode();
         self.send(command, entry, Reply::Operated).await
     }
 
     async fn set_limit(&self, set: SetLimit) -> Result<LimitWritten, Error> {
         // The writer stamps it, in the order of the claims: an older time would take the windows back.
-        self.send(Command::Limit { set, now: 0 }, Bytes::new(), Reply::Limited).await
+        self.send(Command::Limit { set: Box::new(set), now: 0 }, Bytes::new(), Reply::Limited).await
     }
 
     async fn limit(&self, scope: Scope, name: &Name) -> Result<Option<Status>, Error> {
@@ -337,7 +337,7 @@ impl Store for EmbeddedStore {
             return Ok(refused);
         }
         let tasks = std::mem::take(&mut insert.tasks).into_iter().map(submitted).collect();
-        let command = Command::Workflow { insert, tasks };
+        let command = Command::Workflow { insert: Box::new(insert), tasks };
         let entry = command.encode();
         self.send(command, entry, Reply::Workflow).await
     }

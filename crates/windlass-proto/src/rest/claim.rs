@@ -5,15 +5,15 @@ use std::fmt;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
-use windlass_core::Name;
 use windlass_core::choice::{Mode, Queue};
 use windlass_core::limits::{
     CLAIM_NAMES_MAX, CLAIM_PAIRS_MAX, CLAIM_TASKS_MAX, CLAIM_WEIGHT_MAX, LEASE_MS_MAX, LEASE_MS_MIN,
     WAIT_MS_MAX,
 };
+use windlass_core::{Name, Task};
 
 use super::invalid::Invalid;
-use super::task::TaskBody;
+use super::task::{Shown, TaskBody};
 use super::text;
 use super::time::Seconds;
 
@@ -177,14 +177,14 @@ pub struct Claimed {
 }
 
 impl Claimed {
-    /// Adds the JSON to `out`: what serde writes, in less time.
-    pub fn write(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+    /// Adds the JSON of an answer with these tasks to `out`: what serde writes, in less time.
+    pub fn write(tasks: &[Task], out: &mut Vec<u8>) -> serde_json::Result<()> {
         out.extend_from_slice(b"{\"tasks\":[");
-        for (index, task) in self.tasks.iter().enumerate() {
+        for (index, task) in tasks.iter().enumerate() {
             if index > 0 {
                 out.push(b',');
             }
-            task.write(out)?;
+            Shown::leased(task).write(out)?;
         }
         out.extend_from_slice(b"]}");
         Ok(())

@@ -2,6 +2,8 @@
 
 mod write;
 
+pub use write::Shown;
+
 use std::fmt;
 
 use bytes::Bytes;
@@ -244,6 +246,15 @@ impl Metadata {
 }
 
 impl Serialize for Metadata {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Pairs(&self.0).serialize(serializer)
+    }
+}
+
+/// The same, of somebody else.
+struct Pairs<'a>(&'a [(String, String)]);
+
+impl Serialize for Pairs<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
     }

@@ -55,7 +55,7 @@ impl std::str::FromStr for Time {
 }
 
 /// `2030-01-31T08:30:00.000Z`
-const TEXT_BYTES: usize = 24;
+pub(crate) const TEXT_BYTES: usize = 24;
 
 impl Time {
     /// RFC 3339. Times are written for every task that is shown, so the digits are put in place without formatting.

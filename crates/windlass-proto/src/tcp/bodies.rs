@@ -5,9 +5,11 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use windlass_core::{Payload, TaskId};
+use windlass_core::{Payload, Task, TaskId};
 
-use crate::rest::{Base64, FailBody, Failing, Invalid, ReleaseBody, Seconds, TaskBody, result_payload, text};
+use crate::rest::{
+    Base64, FailBody, Failing, Invalid, ReleaseBody, Seconds, Shown, TaskBody, result_payload, text,
+};
 
 /// The answer to a submit, a look and a cancel.
 #[derive(Debug, Serialize, Deserialize)]
@@ -16,10 +18,10 @@ pub struct TaskAnswer {
 }
 
 impl TaskAnswer {
-    /// Adds the JSON to `out`.
-    pub fn write(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+    /// Adds the JSON of an answer with this task to `out`.
+    pub fn write(task: &Task, out: &mut Vec<u8>) -> serde_json::Result<()> {
         out.extend_from_slice(b"{\"task\":");
-        self.task.write(out)?;
+        Shown::new(task).write(out)?;
         out.push(b'}');
         Ok(())
     }

@@ -15,6 +15,7 @@ use super::settles::SettleEntry;
 use super::workflows::WorkflowEntry;
 use crate::store::{Claim, Insert, InsertWorkflow, SetLimit, Settle, WriteOperation, WriteSchedule};
 
+/// Rare ones are boxed: every command that waits takes as much room as the largest.
 #[derive(Debug)]
 pub(super) enum Command {
     Insert {
@@ -34,20 +35,20 @@ pub(super) enum Command {
         paused: bool,
     },
     Limit {
-        set: SetLimit,
+        set: Box<SetLimit>,
         now: u64,
     },
     /// The tasks of a fire are beside it.
     Schedule {
-        write: WriteSchedule,
+        write: Box<WriteSchedule>,
         tasks: Vec<Submitted>,
     },
     Operate {
-        write: WriteOperation,
+        write: Box<WriteOperation>,
     },
     /// The tasks are beside it.
     Workflow {
-        insert: InsertWorkflow,
+        insert: Box<InsertWorkflow>,
         tasks: Vec<Submitted>,
     },
     Settle {
@@ -199,18 +200,18 @@ impl Command {
         }
         if let Some(schedule) = entry.schedule {
             let (write, tasks) = schedule.into_write()?;
-            return Ok(Command::Schedule { write, tasks });
+            return Ok(Command::Schedule { write: Box::new(write), tasks });
         }
         if let Some(operation) = entry.operation {
-            return Ok(Command::Operate { write: operation.into_write()? });
+            return Ok(Command::Operate { write: Box::new(operation.into_write()?) });
         }
         if let Some(limit) = entry.limit {
             let (set, now) = limit.into_set()?;
-            return Ok(Command::Limit { set, now });
+            return Ok(Command::Limit { set: Box::new(set), now });
         }
         if let Some(workflow) = entry.workflow {
             let (insert, tasks) = workflow.into_insert()?;
-            return Ok(Command::Workflow { insert, tasks });
+            return Ok(Command::Workflow { insert: Box::new(insert), tasks });
         }
         if let Some(settle) = entry.settle {
             return Ok(Command::Settle { settles: settle.into_settles()? });

@@ -5,7 +5,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::Serialize;
-use windlass_proto::rest::TaskBody;
+use windlass_core::Task;
+use windlass_proto::rest::Shown;
 
 use super::problem::Refused;
 
@@ -15,12 +16,10 @@ pub(super) fn ok<T: Serialize>(body: &T) -> Answer {
     json(StatusCode::OK, body, 256)
 }
 
-pub(super) fn task(status: StatusCode, task: impl Into<TaskBody>) -> Answer {
-    let body = task.into();
-    // Everything but the payload and the result is about this long.
-    let room = 768 + body.payload.as_ref().map_or(0, |json| json.0.len());
-    let mut text = Vec::with_capacity(room);
-    body.write(&mut text).map_err(Refused::unwritable)?;
+pub(super) fn task(status: StatusCode, task: &Task) -> Answer {
+    let shown = Shown::new(task);
+    let mut text = Vec::with_capacity(shown.room());
+    shown.write(&mut text).map_err(Refused::unwritable)?;
     Ok(written(status, text))
 }
 

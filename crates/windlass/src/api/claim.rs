@@ -8,7 +8,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_broker::ClaimRequest;
 use windlass_core::Task;
-use windlass_proto::rest::{ClaimBody, Claimed, Claiming, TaskBody, decode};
+use windlass_proto::rest::{ClaimBody, Claimed, Claiming, Shown, decode};
 
 use super::Shared;
 use super::answer::{self, Answer};
@@ -23,9 +23,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 #[utoipa::path(post, path = "/api/v1/claim", tag = "workers", request_body = ClaimBody,
     responses((status = 200, description = "The tasks, each with its lease; none when the wait was over", body = Claimed)))]
 async fn claim(State(state): Shared, JsonBytes(bytes): JsonBytes) -> Answer {
-    let (claimed, room) = claimed(state.broker.claim(read(&bytes)?).await?);
-    let mut text = Vec::with_capacity(room);
-    claimed.write(&mut text).map_err(Refused::unwritable)?;
+    let tasks = state.broker.claim(read(&bytes)?).await?;
+    let mut text = Vec::with_capacity(room(&tasks));
+    Claimed::write(&tasks, &mut text).map_err(Refused::unwritable)?;
     Ok(answer::written(StatusCode::OK, text))
 }
 
@@ -45,8 +45,7 @@ pub(crate) fn request(claiming: Claiming) -> ClaimRequest {
     }
 }
 
-/// The tasks as their holder sees them, and about how long they are as text.
-pub(crate) fn claimed(tasks: Vec<Task>) -> (Claimed, usize) {
-    let room = tasks.iter().map(|task| 768 + task.body.payload.bytes().len()).sum::<usize>() + 16;
-    (Claimed { tasks: tasks.into_iter().map(TaskBody::leased).collect() }, room)
+/// About how long the answer is.
+pub(crate) fn room(tasks: &[Task]) -> usize {
+    16 + tasks.iter().map(|task| Shown::leased(task).room()).sum::<usize>()
 }

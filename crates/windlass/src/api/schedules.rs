@@ -114,7 +114,7 @@ async fn delete(State(state): Shared, PathSchedule(id): PathSchedule) -> Answer 
 #[utoipa::path(post, path = "/api/v1/schedules/{id}/run", tag = "schedules", params(("id" = String, Path)),
     responses((status = 201, description = "The new task", body = TaskBody)))]
 async fn run(State(state): Shared, PathSchedule(id): PathSchedule) -> Answer {
-    answer::task(StatusCode::CREATED, state.broker.run_schedule(&id).await?)
+    answer::task(StatusCode::CREATED, &state.broker.run_schedule(&id).await?)
 }
 
 /// Let it fire no more until it is resumed

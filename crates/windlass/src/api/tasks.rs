@@ -64,8 +64,8 @@ async fn submit_body(state: &super::State, key: Option<Key>, JsonBytes(bytes): J
     let by_key = key.is_some() && submission.id.is_none();
     let submit = identity::submit(submission, key.as_ref(), None, state.broker.settings().retention_ms);
     match state.broker.submit(submit).await {
-        Ok(submitted) if submitted.existed => answer::task(StatusCode::OK, submitted.task),
-        Ok(submitted) => answer::task(StatusCode::CREATED, submitted.task),
+        Ok(submitted) if submitted.existed => answer::task(StatusCode::OK, &submitted.task),
+        Ok(submitted) => answer::task(StatusCode::CREATED, &submitted.task),
         Err(error) => Err(refused(error, by_key)),
     }
 }
@@ -153,7 +153,7 @@ async fn get(State(state): Shared, PathId(id): PathId, Params(params): Params<Ge
         Some(wait) => state.broker.wait(&id, span_ms("wait", &wait)?).await?,
         None => state.broker.get(&id).await?,
     };
-    answer::task(StatusCode::OK, task)
+    answer::task(StatusCode::OK, &task)
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -175,7 +175,7 @@ async fn delete(State(state): Shared, PathId(id): PathId, Params(params): Params
         state.broker.remove(&id).await?;
         return answer::nothing();
     }
-    answer::task(StatusCode::OK, state.broker.cancel(&id).await?)
+    answer::task(StatusCode::OK, &state.broker.cancel(&id).await?)
 }
 
 /// Cancel a task
@@ -183,7 +183,7 @@ async fn delete(State(state): Shared, PathId(id): PathId, Params(params): Params
     responses((status = 200, description = "The cancelled task", body = TaskBody),
         (status = 409, description = "`task_terminal`", body = Problem, content_type = "application/problem+json")))]
 async fn cancel(State(state): Shared, PathId(id): PathId) -> Answer {
-    answer::task(StatusCode::OK, state.broker.cancel(&id).await?)
+    answer::task(StatusCode::OK, &state.broker.cancel(&id).await?)
 }
 
 /// Run a dead or cancelled task again
@@ -192,7 +192,7 @@ async fn cancel(State(state): Shared, PathId(id): PathId) -> Answer {
         (status = 409, description = "`wrong_state` or `task_terminal`", body = Problem,
             content_type = "application/problem+json")))]
 async fn retry(State(state): Shared, PathId(id): PathId) -> Answer {
-    answer::task(StatusCode::OK, state.broker.retry(&id).await?)
+    answer::task(StatusCode::OK, &state.broker.retry(&id).await?)
 }
 
 /// The attempts of a task, oldest first

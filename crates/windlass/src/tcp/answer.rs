@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 use windlass_broker::{Error, Submitted};
-use windlass_proto::rest::TaskBody;
 use windlass_proto::tcp::{self, Kind, TaskAnswer};
 
 use super::job::Done;
@@ -34,8 +33,7 @@ pub(super) fn write(out: &mut Vec<u8>, done: Done) {
 fn submitted(out: &mut Vec<u8>, outcome: Result<Submitted, Error>) {
     match outcome {
         Ok(submitted) => {
-            let answer = TaskAnswer { task: TaskBody::from(submitted.task) };
-            accept(out, |out| answer.write(out));
+            accept(out, |out| TaskAnswer::write(&submitted.task, out));
         }
         Err(error) => refuse(out, error.into()),
     }

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 use windlass_broker::{ClaimRequest, Error, Finish, Submit, Submitted};
 use windlass_core::{Name, TaskId};
-use windlass_proto::rest::{BeatBody, TaskBody};
+use windlass_proto::rest::{BeatBody, Claimed, Shown};
 use windlass_proto::tcp::TaskAnswer;
 use windlass_store::List;
 
@@ -126,8 +126,7 @@ async fn run_single(state: Arc<State>, single: Single) -> Result<Vec<u8>, Refuse
                 tasks = broker.claim(request) => tasks?,
                 () = gone.cancelled() => Vec::new(),
             };
-            let (claimed, room) = claim::claimed(tasks);
-            answer::frame_with(room, |out| claimed.write(out))
+            answer::frame_with(claim::room(&tasks), |out| Claimed::write(&tasks, out))
         }
         Single::Beat(worker, body) => answer::frame(&workers::beat(&state, worker, body).await?, 256),
         Single::Status(id) => task(broker.get(&id).await?),
@@ -141,9 +140,7 @@ async fn run_single(state: Arc<State>, single: Single) -> Result<Vec<u8>, Refuse
 }
 
 fn task(task: windlass_core::Task) -> Result<Vec<u8>, Refused> {
-    let room = 768 + task.body.payload.bytes().len();
-    let answer = TaskAnswer { task: TaskBody::from(task) };
-    answer::frame_with(room, |out| answer.write(out))
+    answer::frame_with(Shown::new(&task).room(), |out| TaskAnswer::write(&task, out))
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> Refused {

@@ -7,90 +7,151 @@
 use std::sync::OnceLock;
 
 use serde::Serialize;
+use windlass_core::limits::DEPENDENCIES_SHOWN_MAX;
 use windlass_core::retry::Policy;
+use windlass_core::{Name, Payload, State, Task};
 
-use super::TaskBody;
+use super::Pairs;
+use crate::rest::json::Base64;
+use crate::rest::outcome::ProgressBody;
 use crate::rest::retry::RetryBody;
-use crate::rest::time::Time;
+use crate::rest::time::{Seconds, TEXT_BYTES, Time};
 
-impl TaskBody {
-    /// Adds the JSON of this task to `out`.
+/// A task about to be shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    task: &'a Task,
+    leased: bool,
+}
+
+impl<'a> Shown<'a> {
+    /// As anybody may see it.
+    pub fn new(task: &'a Task) -> Self {
+        Self { task, leased: false }
+    }
+
+    /// As its holder sees it, with the lease.
+    pub fn leased(task: &'a Task) -> Self {
+        Self { task, leased: true }
+    }
+
+    /// About how long the JSON is.
+    pub fn room(&self) -> usize {
+        // Everything but what users send is about this long.
+        768 + self.task.bytes()
+    }
+
+    /// Adds the JSON to `out`.
     pub fn write(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        let Task { record, body } = self.task;
         // Names have no character that JSON escapes.
-        text(out, b"{\"id\":", self.id.as_str());
-        text(out, b",\"type\":", self.kind.as_str());
-        text(out, b",\"queue\":", self.queue.as_str());
-        if let Some(key) = &self.key {
-            text(out, b",\"key\":", key.as_str());
+        text(out, b"{\"id\":", record.id.as_str());
+        text(out, b",\"type\":", record.kind.as_str());
+        text(out, b",\"queue\":", record.queue.as_str());
+        name(out, b",\"key\":", record.key.as_ref());
+        text(out, b",\"state\":", record.state.name().as_str());
+        number(out, b",\"priority\":", u64::from(record.priority.0));
+        payload(out, b",\"payload\":", b",\"payload_base64\":", Some(&body.payload))?;
+        number(out, b",\"attempts\":", u64::from(record.attempts));
+        number(out, b",\"max_retries\":", u64::from(body.max_retries));
+        number(out, b",\"crashes\":", u64::from(record.crashes));
+        number(out, b",\"max_crashes\":", u64::from(body.max_crashes));
+        span(out, b",\"timeout_seconds\":", body.timeout_ms)?;
+        span(out, b",\"retention_seconds\":", record.retention_ms)?;
+        write_retry(&body.retry, out)?;
+        if !body.metadata.is_empty() {
+            value(out, b",\"metadata\":", &Pairs(&body.metadata))?;
         }
-        text(out, b",\"state\":", self.state.as_str());
-        number(out, b",\"priority\":", u64::from(self.priority));
-        if let Some(payload) = &self.payload {
-            out.extend_from_slice(b",\"payload\":");
-            out.extend_from_slice(&payload.0);
+        if let Some(hold) = &record.unique {
+            value(out, b",\"unique_key\":", hold.key.as_str())?;
+            moment(out, b",\"unique_until\":", hold.until);
         }
-        value(out, b",\"payload_base64\":", self.payload_base64.as_ref())?;
-        number(out, b",\"attempts\":", u64::from(self.attempts));
-        number(out, b",\"max_retries\":", u64::from(self.max_retries));
-        number(out, b",\"crashes\":", u64::from(self.crashes));
-        number(out, b",\"max_crashes\":", u64::from(self.max_crashes));
-        value(out, b",\"timeout_seconds\":", Some(&self.timeout_seconds))?;
-        value(out, b",\"retention_seconds\":", Some(&self.retention_seconds))?;
-        self.write_retry(out)?;
-        value(out, b",\"metadata\":", (!self.metadata.is_empty()).then_some(&self.metadata))?;
-        value(out, b",\"unique_key\":", self.unique_key.as_ref())?;
-        moment(out, b",\"unique_until\":", self.unique_until);
-        value(out, b",\"cancel_reason\":", self.cancel_reason.as_ref())?;
-        if !self.dependencies.is_empty() {
-            let ids: Vec<&str> = self.dependencies.iter().map(|id| id.as_str()).collect();
-            value(out, b",\"dependencies\":", Some(&ids))?;
+        if let State::Cancelled { reason, .. } = &record.state {
+            text(out, b",\"cancel_reason\":", reason.as_str());
         }
-        value(out, b",\"dependency_count\":", self.dependency_count.as_ref())?;
-        value(out, b",\"dependencies_open\":", self.dependencies_open.as_ref())?;
-        if let Some(workflow) = &self.workflow_id {
-            text(out, b",\"workflow_id\":", workflow.as_str());
+        self.write_links(out)?;
+        self.write_times(out);
+        self.write_run(out)
+    }
+
+    fn write_links(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        let dependencies = self.task.body.dependencies();
+        if !dependencies.is_empty() {
+            let shown = dependencies.iter().take(DEPENDENCIES_SHOWN_MAX);
+            let ids: Vec<&str> = shown.map(|id| id.as_str()).collect();
+            value(out, b",\"dependencies\":", &ids)?;
+            number(out, b",\"dependency_count\":", dependencies.len() as u64);
         }
-        for (key, time) in [
-            (&b",\"created_at\":"[..], Some(self.created_at)),
-            (b",\"updated_at\":", Some(self.updated_at)),
-            (b",\"scheduled_at\":", self.scheduled_at),
-            (b",\"expires_at\":", self.expires_at),
-            (b",\"started_at\":", self.started_at),
-            (b",\"completed_at\":", self.completed_at),
-            (b",\"next_retry_at\":", self.next_retry_at),
-        ] {
-            moment(out, key, time);
+        if let State::Blocked { open } = &self.task.record.state {
+            number(out, b",\"dependencies_open\":", u64::from(*open));
         }
-        if let Some(worker) = &self.worker_id {
-            text(out, b",\"worker_id\":", worker.as_str());
-        }
-        moment(out, b",\"lease_expires_at\":", self.lease_expires_at);
-        value(out, b",\"progress\":", self.progress.as_ref())?;
-        value(out, b",\"error\":", self.error.as_ref())?;
-        value(out, b",\"result\":", self.result.as_ref())?;
-        value(out, b",\"result_base64\":", self.result_base64.as_ref())?;
-        moment(out, b",\"checkpoint_at\":", self.checkpoint_at);
-        value(out, b",\"checkpoint_base64\":", self.checkpoint_base64.as_ref())?;
-        value(out, b",\"lease\":", self.lease.map(|lease| lease.to_string()).as_ref())?;
-        out.push(b'}');
+        let links = self.task.body.links.as_deref();
+        name(out, b",\"workflow_id\":", links.and_then(|links| links.workflow.as_ref()));
         Ok(())
     }
 
-    /// Nearly all tasks have the default policy.
-    fn write_retry(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
-        static DEFAULT: OnceLock<(RetryBody, Vec<u8>)> = OnceLock::new();
-        let (default, written) = DEFAULT.get_or_init(|| {
-            let body = RetryBody::from(Policy::default());
-            let mut written = b",\"retry\":".to_vec();
-            serde_json::to_writer(&mut written, &body).expect("numbers and a word become JSON");
-            (body, written)
-        });
-        if self.retry == *default {
-            out.extend_from_slice(written);
-            return Ok(());
+    fn write_times(&self, out: &mut Vec<u8>) {
+        let record = &self.task.record;
+        let created = Time::from_ms(record.created_at).text();
+        put_moment(out, b",\"created_at\":", &created);
+        if record.updated_at == record.created_at {
+            put_moment(out, b",\"updated_at\":", &created);
+        } else {
+            moment(out, b",\"updated_at\":", Some(record.updated_at));
         }
-        value(out, b",\"retry\":", Some(&self.retry))
+        moment(out, b",\"scheduled_at\":", record.scheduled_at);
+        moment(out, b",\"expires_at\":", record.expires_at);
+        moment(out, b",\"started_at\":", record.started_at);
+        moment(out, b",\"completed_at\":", record.ended_at());
+        if let State::Retrying { at } = &record.state {
+            moment(out, b",\"next_retry_at\":", Some(*at));
+        }
     }
+
+    fn write_run(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        let record = &self.task.record;
+        let lease = match &record.state {
+            State::Running(lease) => Some(lease),
+            _ => None,
+        };
+        if let Some(lease) = lease {
+            text(out, b",\"worker_id\":", lease.worker.as_str());
+            moment(out, b",\"lease_expires_at\":", Some(lease.expires_at));
+        }
+        if let Some(progress) = &record.progress {
+            value(out, b",\"progress\":", &ProgressBody::from(progress.clone()))?;
+        }
+        if let Some(error) = &record.error {
+            value(out, b",\"error\":", error)?;
+        }
+        payload(out, b",\"result\":", b",\"result_base64\":", record.result.as_ref())?;
+        if let Some(checkpoint) = &record.checkpoint {
+            moment(out, b",\"checkpoint_at\":", Some(checkpoint.saved_at));
+            value(out, b",\"checkpoint_base64\":", &Base64(checkpoint.bytes.clone()))?;
+        }
+        if let Some(lease) = lease.filter(|_| self.leased) {
+            value(out, b",\"lease\":", &lease.token.to_string())?;
+        }
+        out.push(b'}');
+        Ok(())
+    }
+}
+
+/// Nearly all tasks have the default policy.
+fn write_retry(policy: &Policy, out: &mut Vec<u8>) -> serde_json::Result<()> {
+    static DEFAULT: OnceLock<(Policy, Vec<u8>)> = OnceLock::new();
+    let (default, written) = DEFAULT.get_or_init(|| {
+        let policy = Policy::default();
+        let mut written = b",\"retry\":".to_vec();
+        let body = RetryBody::from(policy);
+        serde_json::to_writer(&mut written, &body).expect("numbers and a word become JSON");
+        (policy, written)
+    });
+    if policy == default {
+        out.extend_from_slice(written);
+        return Ok(());
+    }
+    value(out, b",\"retry\":", &RetryBody::from(*policy))
 }
 
 /// Keys come with the punctuation before and after them.
@@ -106,17 +167,52 @@ fn number(out: &mut Vec<u8>, key: &[u8], number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-fn moment(out: &mut Vec<u8>, key: &[u8], time: Option<Time>) {
-    if let Some(time) = time {
-        out.extend_from_slice(key);
-        out.push(b'"');
-        out.extend_from_slice(&time.text());
-        out.push(b'"');
+fn name(out: &mut Vec<u8>, key: &[u8], name: Option<&Name>) {
+    if let Some(name) = name {
+        text(out, key, name.as_str());
     }
 }
 
-fn value<T: Serialize>(out: &mut Vec<u8>, key: &[u8], value: Option<&T>) -> serde_json::Result<()> {
-    let Some(value) = value else { return Ok(()) };
+fn moment(out: &mut Vec<u8>, key: &[u8], ms: Option<u64>) {
+    if let Some(ms) = ms {
+        put_moment(out, key, &Time::from_ms(ms).text());
+    }
+}
+
+fn put_moment(out: &mut Vec<u8>, key: &[u8], text: &[u8; TEXT_BYTES]) {
+    out.extend_from_slice(key);
+    out.push(b'"');
+    out.extend_from_slice(text);
+    out.push(b'"');
+}
+
+fn span(out: &mut Vec<u8>, key: &[u8], ms: u64) -> serde_json::Result<()> {
+    if ms.is_multiple_of(1000) {
+        number(out, key, ms / 1000);
+        return Ok(());
+    }
+    value(out, key, &Seconds::from_ms(ms))
+}
+
+/// JSON is written as it came, bytes as base64.
+fn payload(
+    out: &mut Vec<u8>,
+    json: &[u8],
+    base64: &[u8],
+    payload: Option<&Payload>,
+) -> serde_json::Result<()> {
+    match payload {
+        Some(Payload::Json(bytes)) => {
+            out.extend_from_slice(json);
+            out.extend_from_slice(bytes);
+        }
+        Some(Payload::Binary(bytes)) => value(out, base64, &Base64(bytes.clone()))?,
+        None => {}
+    }
+    Ok(())
+}
+
+fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, key: &[u8], value: &T) -> serde_json::Result<()> {
     out.extend_from_slice(key);
     serde_json::to_writer(out, value)
 }
@@ -124,73 +220,108 @@ fn value<T: Serialize>(out: &mut Vec<u8>, key: &[u8], value: Option<&T>) -> serd
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use windlass_core::{Name, TaskId, Token};
+    use windlass_core::{
+        Body, CancelReason, Checkpoint, Hold, Lease, Links, NewTask, Priority, Progress, Record, TaskId,
+        Token, UniqueKey,
+    };
 
     use super::*;
-    use crate::rest::json::{Base64, Json};
-    use crate::rest::outcome::ProgressBody;
-    use crate::rest::task::Metadata;
-    use crate::rest::time::Seconds;
+    use crate::rest::TaskBody;
+
+    fn state(bits: u64) -> State {
+        let at = bits * 977;
+        match bits % 8 {
+            0 => State::Scheduled { at },
+            1 => State::Blocked { open: 3 },
+            2 => State::Pending,
+            3 => State::Retrying { at },
+            4 => State::Completed { at },
+            5 => State::DeadLetter { at: 253_402_300_000_000 },
+            6 => State::Cancelled { at, reason: CancelReason::ALL[bits as usize / 8 % 5] },
+            _ => State::Running(Lease {
+                token: Token { number: bits, secret: u64::MAX },
+                worker: Name::new("worker").unwrap(),
+                lease_ms: 5,
+                started_at: 6,
+                expires_at: 7,
+            }),
+        }
+    }
 
     /// Every optional field is there in one half of the tasks, in its own rhythm.
-    fn task(bits: u32) -> TaskBody {
-        fn some<T>(bits: u32, bit: u32, value: T) -> Option<T> {
+    fn task(bits: u64) -> Task {
+        fn some<T>(bits: u64, bit: u32, value: T) -> Option<T> {
             (bits.rotate_right(bit) & 1 == 1).then_some(value)
         }
-        let time = |bit, ms| some(bits, bit, Time::from_ms(ms));
-        TaskBody {
-            id: TaskId::new("an-id:1.2_3").unwrap(),
-            kind: Name::new("kind").unwrap(),
-            queue: Name::new("queue").unwrap(),
-            key: some(bits, 8, Name::new("key").unwrap()),
-            state: windlass_core::StateName::ALL[bits as usize % 8],
-            priority: bits as u8,
-            payload: some(bits, 0, Json(Bytes::from_static(b"{\"a\":[1, 2]}"))),
-            payload_base64: some(bits, 1, Base64(Bytes::from_static(b"bytes"))),
-            attempts: bits,
-            max_retries: 3,
-            crashes: 0,
-            max_crashes: 5,
-            timeout_seconds: Seconds(300.0),
-            retention_seconds: Seconds(0.5),
-            retry: match bits % 3 {
-                0 => RetryBody { factor: Some(1.5), ..RetryBody::default() },
-                _ => RetryBody::from(Policy::default()),
+        let bytes = |text: &'static [u8]| Bytes::from_static(text);
+        let links = Links {
+            dependencies: (0..bits % 150).map(|n| TaskId::new(&format!("t{n}")).unwrap()).collect(),
+            workflow: some(bits, 3, Name::new("flow").unwrap()),
+        };
+        let body = Body {
+            payload: match bits % 3 {
+                0 => Payload::Binary(bytes(b"bytes")),
+                _ => Payload::Json(bytes(b"{\"a\":[1, 2]}")),
             },
-            metadata: Metadata(some(bits, 2, ("a \"key\"\n".into(), "välue".into())).into_iter().collect()),
-            unique_key: some(bits, 7, "a \"key\"".into()),
-            unique_until: time(8, 77),
-            cancel_reason: some(bits, 6, "replaced".into()),
-            dependencies: some(bits, 7, TaskId::new("first").unwrap()).into_iter().collect(),
-            dependency_count: some(bits, 7, 1),
-            dependencies_open: some(bits, 0, 1),
-            workflow_id: some(bits, 3, Name::new("flow").unwrap()),
-            created_at: Time::from_ms(1_790_000_000_000 + u64::from(bits) * 7919),
-            updated_at: Time::from_ms(u64::from(bits)),
-            scheduled_at: time(3, u64::MAX),
-            expires_at: time(4, 951_782_400_000),
-            started_at: time(5, 1),
-            completed_at: time(6, 253_402_300_000_000),
-            next_retry_at: time(7, 1_709_164_800_123),
-            worker_id: some(bits, 0, Name::new("worker").unwrap()),
-            lease_expires_at: time(1, 5),
-            progress: some(bits, 2, ProgressBody { fraction: 0.25, note: Some("a \\ note".into()) }),
-            error: some(bits, 3, "a \"bad\" thing\u{1}".into()),
-            result: some(bits, 4, Json(Bytes::from_static(b"null"))),
-            result_base64: some(bits, 5, Base64(Bytes::from_static(b"\0"))),
-            checkpoint_at: time(2, 99),
-            checkpoint_base64: some(bits, 0, Base64(Bytes::from_static(b"page 7"))),
-            lease: some(bits, 6, Token { number: 7, secret: u64::MAX }),
-        }
+            metadata: some(bits, 2, ("a \"key\"\n".into(), "välue".into())).into_iter().collect(),
+            timeout_ms: 300_000 + bits % 2,
+            max_retries: 3,
+            max_crashes: 5,
+            retry: match bits % 5 {
+                0 => Policy { factor: 1.5, ..Policy::default() },
+                _ => Policy::default(),
+            },
+            fingerprint: None,
+            links: some(bits, 1, Box::new(links)),
+        };
+        let new = NewTask {
+            id: TaskId::new("an-id:1.2_3").unwrap(),
+            queue: Name::new("queue").unwrap(),
+            kind: Name::new("kind").unwrap(),
+            priority: Priority(bits as u8),
+            created_at: 1_790_000_000_000 + bits * 7919,
+            scheduled_at: some(bits, 4, u64::MAX),
+            expires_at: some(bits, 5, 951_782_400_000),
+            retention_ms: bits * 500,
+            unique: None,
+            key: some(bits, 6, Name::new("key").unwrap()),
+            body,
+        };
+        let mut record = Record::submitted(&new, bits);
+        record.state = state(bits);
+        record.attempts = bits as u32;
+        record.updated_at += bits % 4;
+        record.started_at = some(bits, 7, 1);
+        let hold = |key| Hold { key, until: some(bits, 8, 77) };
+        record.unique = some(bits, 0, Box::new(hold(UniqueKey::new("a \"key\"").unwrap())));
+        record.progress = some(bits, 2, Progress { fraction: 0.25, note: Some("a \\ note".into()) });
+        record.error = some(bits, 3, "a \"bad\" thing\u{1}".into());
+        record.result = some(
+            bits,
+            4,
+            match bits % 2 {
+                0 => Payload::Json(bytes(b"null")),
+                _ => Payload::Binary(bytes(b"\0")),
+            },
+        );
+        let checkpoint = Checkpoint { bytes: bytes(b"page 7"), saved_at: 99 };
+        record.checkpoint = some(bits, 8, Box::new(checkpoint));
+        Task { record, body: new.body }
     }
 
     #[test]
     fn it_is_what_serde_writes() {
-        for bits in 0..512 {
-            let task = task(bits);
+        let text = |shown: Shown<'_>| {
             let mut written = Vec::new();
-            task.write(&mut written).unwrap();
-            assert_eq!(String::from_utf8(written).unwrap(), serde_json::to_string(&task).unwrap());
+            shown.write(&mut written).unwrap();
+            String::from_utf8(written).unwrap()
+        };
+        for bits in 0..2048 {
+            let task = task(bits);
+            let shown = serde_json::to_string(&TaskBody::from(task.clone())).unwrap();
+            assert_eq!(text(Shown::new(&task)), shown);
+            let leased = serde_json::to_string(&TaskBody::leased(task.clone())).unwrap();
+            assert_eq!(text(Shown::leased(&task)), leased);
         }
     }
 }

@@ -22,7 +22,7 @@ use value::FromText;
 /// What the settings are made of before they are typed.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
-    /// The file named by a flag; otherwise `windlass.toml` in the working directory, if there is one.
+    /// The file named by a flag; otherwise `windlass.toml` or `windlass.yaml` in the working directory, if there is one.
     pub(crate) file: Option<PathBuf>,
     pub(crate) env: Vec<(String, String)>,
     /// Key, value, and the flag that said so.

@@ -58,7 +58,7 @@ pub(crate) struct Shared {
     /// Address of the TCP frames, or none
     #[arg(long, value_name = "ADDR")]
     tcp_addr: Option<String>,
-    /// File of settings instead of ./windlass.toml
+    /// File of settings, TOML or YAML, instead of ./windlass.toml
     #[arg(long, value_name = "FILE", env = "WINDLASS_CONFIG")]
     config: Option<PathBuf>,
 }

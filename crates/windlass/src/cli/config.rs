@@ -22,7 +22,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// File to read instead of ./windlass.toml
+    /// File to read, TOML or YAML, instead of ./windlass.toml
     #[arg(long, value_name = "FILE", env = "WINDLASS_CONFIG")]
     config: Option<PathBuf>,
 }

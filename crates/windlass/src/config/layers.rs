@@ -7,7 +7,8 @@ use super::keys::{self, KEYS};
 use super::{Mistakes, Origin, Sources, Value};
 use crate::cli::output::escape;
 
-const FILE: &str = "windlass.toml";
+/// Looked for in the working directory.
+const FILES: [&str; 3] = ["windlass.toml", "windlass.yaml", "windlass.yml"];
 /// A short name for the setting that is changed most.
 const LOG_ENV: &str = "WINDLASS_LOG";
 
@@ -22,9 +23,15 @@ pub(super) fn merge(sources: Sources) -> Result<Values, Mistakes> {
     for (name, text) in sources.defaults {
         values.insert(name, Value { text, origin: Origin::Default });
     }
-    let found = || Path::new(FILE).is_file().then(|| PathBuf::from(FILE));
-    if let Some(path) = sources.file.or_else(found) {
-        add_file(&path, &mut values, &mut wrong);
+    let given = sources.file.map_or_else(found, |path| vec![path]);
+    match &given[..] {
+        [] => {}
+        [path] => add_file(path, &mut values, &mut wrong),
+        [first, second, ..] => wrong.0.push(format!(
+            "{} and {} are both here: keep one, or name it with --config",
+            first.display(),
+            second.display()
+        )),
     }
     add_env(&sources.env, &mut values, &mut wrong);
     for (name, text, flag) in sources.flags {
@@ -33,12 +40,28 @@ pub(super) fn merge(sources: Sources) -> Result<Values, Mistakes> {
     if wrong.0.is_empty() { Ok(values) } else { Err(wrong) }
 }
 
+fn found() -> Vec<PathBuf> {
+    FILES.iter().map(PathBuf::from).filter(|path| path.is_file()).collect()
+}
+
+/// The file as sections and keys, whichever language it is written in.
+fn parse(path: &Path, text: &str) -> Result<toml::Table, String> {
+    let is_yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
+    match is_yaml {
+        // Nothing but comments is a file that sets nothing.
+        true => serde_saphyr::from_str::<Option<toml::Table>>(text)
+            .map(Option::unwrap_or_default)
+            .map_err(|error| error.to_string()),
+        false => text.parse().map_err(|error: toml::de::Error| error.to_string()),
+    }
+}
+
 fn add_file(path: &Path, values: &mut Values, wrong: &mut Mistakes) {
     let place = path.display();
     let table = match std::fs::read_to_string(path) {
-        Ok(text) => match text.parse::<toml::Table>() {
+        Ok(text) => match parse(path, &text) {
             Ok(table) => table,
-            Err(error) => return wrong.0.push(format!("{place}: {}", error.to_string().trim_end())),
+            Err(error) => return wrong.0.push(format!("{place}: {}", error.trim_end())),
         },
         Err(error) => return wrong.0.push(format!("{place}: {error}")),
     };

@@ -54,6 +54,33 @@ fn each_layer_goes_over_the_one_below() {
 }
 
 #[test]
+fn yaml_says_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let load = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        Resolved::load(Sources { file: Some(path), ..Sources::default() })
+    };
+    let text = "server:\n  http_addr: 127.0.0.1:1\n  connections_max: 77\nqueue: {lease: 7s, max_depth: none}\n";
+    let settings = Settings::read(&load("windlass.yaml", text).unwrap()).unwrap();
+    assert_eq!(settings.http_addr.port(), 1);
+    assert_eq!(settings.connections_max, 77);
+    assert_eq!(settings.lease, Duration::from_secs(7));
+    assert!(load("empty.yml", "# nothing yet\n").is_ok());
+    for (text, part) in [
+        ("server:\n  htpp_addr: x\n", "unknown key server.htpp_addr; did you mean server.http_addr?"),
+        ("lease: 7s\n", "lease is outside of any section"),
+        ("queue:\n  max_depth: [1]\n", "queue.max_depth: expected a single value, found array"),
+        ("queue:\n  lease: 7s\n  lease: 8s\n", "duplicate"),
+        ("server: [\n", "windlass.yaml: "),
+        ("- server\n", "windlass.yaml: "),
+    ] {
+        let wrong = load("windlass.yaml", text).unwrap_err().to_string();
+        assert!(wrong.contains(part), "{part}\n---\n{wrong}");
+    }
+}
+
+#[test]
 fn the_defaults_are_valid() {
     let nothing = Sources { file: None, ..Sources::default() };
     let resolved = Resolved::load(nothing).unwrap();

@@ -54,3 +54,17 @@ fn mistakes_stop_the_start_and_are_named() {
     assert_eq!(show("", &["config", "check"], &[]).code, 0);
     assert_eq!(show("", &["config", "check", "--config", "missing.toml"], &[]).code, 2);
 }
+
+#[test]
+fn two_files_are_one_too_many() {
+    let dir = tempfile::tempdir().unwrap();
+    let check = |words: &[&str]| -> Done { command(words).current_dir(dir.path()).output().unwrap().into() };
+    std::fs::write(dir.path().join("windlass.yaml"), "queue:\n  lease: 45s\n").unwrap();
+    let shown = check(&["config", "show"]);
+    assert!(shown.stdout.contains("45s") && shown.stdout.contains("windlass.yaml"), "{}", shown.stdout);
+    std::fs::write(dir.path().join("windlass.toml"), "").unwrap();
+    let refused = check(&["config", "check"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("windlass.toml and windlass.yaml are both here"), "{}", refused.stderr);
+    assert_eq!(check(&["config", "check", "--config", "windlass.yaml"]).code, 0);
+}

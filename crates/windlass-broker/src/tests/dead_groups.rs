@@ -25,6 +25,7 @@ async fn dead_letters_with_one_cause_are_one_group() {
     let elsewhere = Submit { queue: name("other"), ..echo() };
     dead(&broker, &echo(), (0..3).map(|n| format!("no user \"u{n}\" in shard {n}"))).await;
     dead(&broker, &echo(), std::iter::once("connection refused".to_owned())).await;
+    // sleep: simulated time, so that the groups span some.
     tokio::time::sleep(Duration::from_secs(5)).await;
     dead(&broker, &elsewhere, std::iter::once("no user \"x\" in shard 9".to_owned())).await;
 

@@ -61,7 +61,8 @@ fn yaml_says_the_same() {
         std::fs::write(&path, text).unwrap();
         Resolved::load(Sources { file: Some(path), ..Sources::default() })
     };
-    let text = "server:\n  http_addr: 127.0.0.1:1\n  connections_max: 77\nqueue: {lease: 7s, max_depth: none}\n";
+    let text =
+        "server:\n  http_addr: 127.0.0.1:1\n  connections_max: 77\nqueue: {lease: 7s, max_depth: none}\n";
     let settings = Settings::read(&load("windlass.yaml", text).unwrap()).unwrap();
     assert_eq!(settings.http_addr.port(), 1);
     assert_eq!(settings.connections_max, 77);

@@ -1,5 +1,6 @@
 //! G5: the disk runs full. Submits get 507, running work is still finished, and when there is room again submits succeed
-//! without a restart. The data is on a small tmpfs; a ballast file takes the room and gives it back.
+//! without a restart. In every other round the broker is killed on the full disk: it starts there, keeps all leases, and goes
+//! on as before. The data is on a small tmpfs; a ballast file takes the room and gives it back.
 //!
 //! Can fail: a submit that is accepted while the ballast is in place, or refused before and after, fails the run; and the
 //! run fails if the disk was never full.
@@ -15,7 +16,7 @@ use crate::audit::Scan;
 use crate::http::Http;
 use crate::mount::{self, Mount};
 use crate::proof::{Outcome, Run, Trouble, verdict};
-use crate::server::Setup;
+use crate::server::{Server, Setup};
 
 const DISK_BYTES: u64 = 96 << 20;
 const RESERVE: &str = "12MiB";
@@ -37,13 +38,16 @@ pub(crate) async fn prove(run: Run) -> Outcome {
     let mut setup = Setup::new(&run, home.path()).set("store.disk_reserve_bytes", RESERVE);
     setup.data_dir = disk.path().join("data");
     let mut server = setup.start().await?;
-    let mut full = Full { http: server.http(), accepted: HashSet::new(), refused: 0, complaints: Vec::new() };
+    let mut full =
+        Full { http: server.http(), accepted: HashSet::new(), refused: 0, kills: 0, complaints: Vec::new() };
     let rounds = run.pick(3, 30);
     for round in 0..rounds {
-        full.round(disk.path(), round, Depth::Reserve).await?;
+        server = full.round(&setup, server, disk.path(), round, Depth::Reserve).await?;
     }
     // Somebody else takes even the reserve. Then nothing is promised but that nothing is lost and that it passes.
-    full.round(disk.path(), rounds, Depth::Everything).await?;
+    for round in rounds..rounds + 2 {
+        server = full.round(&setup, server, disk.path(), round, Depth::Everything).await?;
+    }
     if !server.is_running() {
         full.complaints.push(format!("the broker ended on a full disk: {}", setup.last_words()));
     }
@@ -55,9 +59,10 @@ pub(crate) async fn prove(run: Run) -> Outcome {
     server.terminate().await?;
     let lost = full.judge(&live, &scan);
     let figures = format!(
-        "{} tasks over {} full disks, {} submits refused with 507, {lost} lost",
+        "{} tasks over {} full disks, {} of them with a kill, {} submits refused with 507, {lost} lost",
         full.accepted.len(),
-        rounds + 1,
+        rounds + 2,
+        full.kills,
         full.refused
     );
     verdict(figures, full.complaints)
@@ -74,11 +79,19 @@ struct Full {
     http: Http,
     accepted: HashSet<String>,
     refused: u64,
+    kills: usize,
     complaints: Vec<String>,
 }
 
 impl Full {
-    async fn round(&mut self, disk: &Path, round: usize, depth: Depth) -> Result<(), Trouble> {
+    async fn round(
+        &mut self,
+        setup: &Setup,
+        mut server: Server,
+        disk: &Path,
+        round: usize,
+        depth: Depth,
+    ) -> Result<Server, Trouble> {
         for number in 0..2 * HELD {
             if self.submit(&format!("r{round}-before-{number}")).await? != 201 {
                 self.complaints.push("a submit was refused before the disk was full".to_owned());
@@ -88,6 +101,34 @@ impl Full {
         let ballast = disk.join("ballast");
         fill(disk, &ballast, depth)?;
         self.until(&format!("r{round}-full"), 507).await?;
+        let (before, after) = held.split_at(HELD / 2);
+        self.report(before, depth).await?;
+        if round % 2 == 0 {
+            server.kill().await?;
+            self.kills += 1;
+            server = match (setup.start().await, depth) {
+                // Without a byte left it may refuse to start, as long as that passes too.
+                (Err(_), Depth::Everything) => {
+                    fs::remove_file(&ballast)?;
+                    setup.start().await?
+                }
+                (started, _) => started?,
+            };
+            self.http = server.http();
+        }
+        self.report(after, depth).await?;
+        if ballast.exists() {
+            if self.submit(&format!("r{round}-still-full")).await? != 507 {
+                self.complaints.push("a submit was accepted on a full disk".to_owned());
+            }
+            fs::remove_file(&ballast)?;
+        }
+        self.until(&format!("r{round}-after"), 201).await?;
+        Ok(server)
+    }
+
+    /// Completes every other task, fails the rest.
+    async fn report(&mut self, held: &[Value], depth: Depth) -> Result<(), Trouble> {
         for (number, task) in held.iter().enumerate() {
             let (id, lease) = (task["id"].as_str().unwrap_or_default(), &task["lease"]);
             let (verb, body) = match number % 2 {
@@ -101,11 +142,7 @@ impl Full {
                     .push(format!("{verb} on a full disk answered {}: {}", answer.status, answer.body));
             }
         }
-        if self.submit(&format!("r{round}-still-full")).await? != 507 {
-            self.complaints.push("a submit was accepted on a full disk".to_owned());
-        }
-        fs::remove_file(&ballast)?;
-        self.until(&format!("r{round}-after"), 201).await
+        Ok(())
     }
 
     /// Submits until the answer is as wanted.

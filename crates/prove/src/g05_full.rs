@@ -103,7 +103,7 @@ impl Full {
         self.until(&format!("r{round}-full"), 507).await?;
         let (before, after) = held.split_at(HELD / 2);
         self.report(before, depth).await?;
-        if round % 2 == 0 {
+        if round.is_multiple_of(2) {
             server.kill().await?;
             self.kills += 1;
             server = match (setup.start().await, depth) {

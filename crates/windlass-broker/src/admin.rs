@@ -6,7 +6,7 @@
 use windlass_core::limits::{CONFLICT_TRIES_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use windlass_core::transition::Parents;
 use windlass_core::{Name, Record, Refusal, StateName, Task, TaskId, transition};
-use windlass_store::{Committed, List};
+use windlass_store::{Committed, List, Observer};
 
 use crate::broker::Broker;
 use crate::change::{self, Decision};
@@ -80,8 +80,9 @@ impl Broker {
 
     async fn set_queue_paused(&self, queue: &Name, paused: bool) -> Result<QueueView, Error> {
         self.progressed(self.inner.store.set_paused(queue, paused).await, self.now())?;
-        let kind = if paused { EventKind::QueuePaused } else { EventKind::QueueResumed };
-        self.inner.events.queue(kind, queue, self.now().wall);
+        if self.inner.events.wants_seen() {
+            self.inner.events.paused(queue, paused);
+        }
         self.queue(queue).await
     }
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::{Now, limits};
 use windlass_store::{Clock, Store};
 
 use crate::change::Progressing;
-use crate::events::{Event, Events};
+use crate::events::{self, Feed};
 use crate::loops::{self, Loops};
 use crate::metrics::Counters;
 use crate::schedules::Awaited;
@@ -28,6 +28,8 @@ pub struct Settings {
     pub worker_dead_after_ms: u64,
     /// How long finished tasks are kept when a submit does not say; read by the edge.
     pub retention_ms: u64,
+    /// Refuse whoever wants to hear events when this many do.
+    pub listeners_max: usize,
 }
 
 impl Default for Settings {
@@ -37,6 +39,7 @@ impl Default for Settings {
             max_depth: None,
             worker_dead_after_ms: 20_000,
             retention_ms: limits::RETENTION_MS_DEFAULT,
+            listeners_max: limits::LISTENERS_MAX,
         }
     }
 }
@@ -53,7 +56,7 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     pub(crate) started: Now,
-    pub(crate) events: Events,
+    pub(crate) events: Arc<Feed>,
     pub(crate) counters: Counters,
     pub(crate) watchers: Watchers,
     pub(crate) workers: Registry,
@@ -83,7 +86,7 @@ impl Broker {
         let started = clock.now();
         let broker = Broker {
             inner: Arc::new(Inner {
-                events: Events::new(),
+                events: Feed::new(clock.clone(), store.signals().observed.clone()),
                 counters: Counters::new(started.mono),
                 watchers: Watchers::default(),
                 workers: Registry::new(settings.worker_dead_after_ms),
@@ -105,6 +108,8 @@ impl Broker {
             broker.inner.tasks.spawn(loops::keep(broker.clone(), this));
         }
         broker.inner.tasks.spawn(watch_store(broker.clone()));
+        broker.inner.tasks.spawn(events::pump(broker.clone()));
+        broker.inner.tasks.spawn(events::tell_figures(broker.clone()));
         broker
     }
 
@@ -139,11 +144,6 @@ impl Broker {
 
     pub fn settings(&self) -> &Settings {
         &self.inner.settings
-    }
-
-    /// Events from now on. A reader that falls too far behind is told how many it missed.
-    pub fn subscribe(&self) -> broadcast::Receiver<Event> {
-        self.inner.events.subscribe()
     }
 
     pub(crate) fn now(&self) -> Now {

@@ -128,8 +128,11 @@ impl Broker {
         now: Now,
     ) {
         self.inner.counters.happened(changes.clone(), took, now.mono);
+        let tell = self.inner.events.wants_seen();
         for (what, after) in changes {
-            self.inner.events.happened(what, after);
+            if tell {
+                self.inner.events.happened(what, after, after.updated_at);
+            }
             if what == Happened::Removed || after.state.is_terminal() {
                 self.inner.watchers.ended(&after.id);
                 self.fire_ended(&after.id);

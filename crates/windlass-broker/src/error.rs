@@ -49,6 +49,8 @@ pub enum Error {
     TooManyOperations,
     #[error("there are {} limits already, as many as there can be", windlass_core::limits::LIMITS_MAX)]
     TooManyLimits,
+    #[error("as many listen to events as may")]
+    TooManyListeners,
     #[error("the disk is full")]
     NoSpace,
     #[error("too much is under way")]
@@ -83,6 +85,7 @@ impl Error {
             Error::OperationEnded => "operation_ended",
             Error::TooManyOperations => "too_many_operations",
             Error::TooManyLimits => "too_many_limits",
+            Error::TooManyListeners => "too_many_listeners",
             Error::NoSpace => "disk_full",
             Error::Busy => "overloaded",
             Error::Stopping => "stopping",

@@ -1,28 +1,53 @@
 //! What happened, told to whoever listens.
 //!
-//! Events are a courtesy, not a record: they are built only while somebody listens, a slow listener loses the oldest and
-//! is told so, and events of different tasks (or of one task from two callers) may overtake each other by a hair.
-//! `revision` puts those of one task in order.
+//! Every change of a task comes from the store itself ([`windlass_store::Observer`]), in the order of commits: also the changes that
+//! no caller hears of. What is no change of a task (workers, pauses, figures) comes from the broker. An event gets a number that
+//! only grows, also over restarts, and goes into the `feed`: an intake that costs whoever commits next to nothing, and behind it a
+//! bounded ring from which every listener reads at its own pace. A listener that falls behind the ring, or comes back with a
+//! number that the ring no longer has, is told that something is missing, and how much if that is known.
+//!
+//! While nobody listens, and nobody has for a while, nothing is built and a change costs one load.
 
-use parking_lot::Mutex;
-use tokio::sync::broadcast;
-use windlass_core::{Name, Priority, Progress, Record, State, StateName, TaskId};
+mod feed;
+mod figures;
+mod filter;
+mod listener;
+mod ring;
+
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use windlass_core::limits::EVENT_ERROR_BYTES_MAX;
+use windlass_core::{CancelReason, Name, Priority, Progress, Record, State, StateName, TaskId};
 
 use crate::change::Happened;
 
-/// Events a listener may lag behind before it loses some.
-const BACKLOG: usize = 4096;
+pub(crate) use feed::{Feed, pump};
+pub(crate) use figures::tell_figures;
+pub use figures::{QueueDepth, SystemFigures};
+pub use filter::{EventFilter, Kinds};
+pub use listener::{Audience, Gap, GapReason, Heard, Listener};
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct Event {
-    /// Grows by one with every event that is sent.
+    /// Grows with every event.
     pub id: u64,
     pub kind: EventKind,
     /// Wall clock.
     pub at: u64,
-    pub task: Option<TaskFacts>,
-    pub queue: Option<Name>,
-    pub worker: Option<Name>,
+    pub data: EventData,
+    text: OnceLock<Bytes>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly every event is about a task")]
+pub enum EventData {
+    Task(TaskFacts),
+    Worker(Name),
+    Queue(Name),
+    /// The deepest queues.
+    Depths(Vec<QueueDepth>),
+    Figures(SystemFigures),
 }
 
 /// A task as it was just after the event.
@@ -35,39 +60,76 @@ pub struct TaskFacts {
     pub revision: u64,
     pub priority: Priority,
     pub attempts: u32,
+    /// The beginning of it; the task has all.
     pub error: Option<Box<str>>,
     pub progress: Option<Progress>,
+    /// Who runs it, or ran it last.
+    pub worker: Option<Name>,
     /// Of the attempt that ended with this event.
     pub duration_ms: Option<u64>,
-    /// When a retry or a delayed release is due.
+    /// When a retry, a delayed release or a later start is due.
     pub next_at: Option<u64>,
+    /// Why it was cancelled.
+    pub reason: Option<CancelReason>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventKind {
     Submitted,
+    /// It waits for nothing any more but a worker: its time came, or its dependencies completed.
+    Ready,
     Started,
     Completed,
-    /// An attempt failed, or its lease was lost; what becomes of the task follows as an event of its own, unless it is
-    /// simply pending again.
+    /// An attempt failed, or its lease was lost; what becomes of the task follows as an event of its own.
     Failed,
-    /// The task will run again: after a failure, a release, or because a person asked.
+    /// The task will run again: after a failure, a lost lease, a release, or because a person asked.
     Retrying,
     DeadLettered,
     Cancelled,
     Progress,
+    /// It has another priority or queue.
+    Updated,
+    /// It was forgotten: its retention ended, or somebody purged or deleted it.
+    Removed,
     WorkerJoined,
     WorkerLeft,
     WorkerPaused,
     WorkerResumed,
     QueuePaused,
     QueueResumed,
+    /// How many tasks are in which queue, every second while somebody listens.
+    QueueDepth,
+    /// The whole broker in numbers, every second while somebody listens.
+    SystemMetrics,
 }
 
 impl EventKind {
+    pub const ALL: [EventKind; 19] = [
+        EventKind::Submitted,
+        EventKind::Ready,
+        EventKind::Started,
+        EventKind::Completed,
+        EventKind::Failed,
+        EventKind::Retrying,
+        EventKind::DeadLettered,
+        EventKind::Cancelled,
+        EventKind::Progress,
+        EventKind::Updated,
+        EventKind::Removed,
+        EventKind::WorkerJoined,
+        EventKind::WorkerLeft,
+        EventKind::WorkerPaused,
+        EventKind::WorkerResumed,
+        EventKind::QueuePaused,
+        EventKind::QueueResumed,
+        EventKind::QueueDepth,
+        EventKind::SystemMetrics,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             EventKind::Submitted => "task.submitted",
+            EventKind::Ready => "task.ready",
             EventKind::Started => "task.started",
             EventKind::Completed => "task.completed",
             EventKind::Failed => "task.failed",
@@ -75,75 +137,88 @@ impl EventKind {
             EventKind::DeadLettered => "task.dead_lettered",
             EventKind::Cancelled => "task.cancelled",
             EventKind::Progress => "task.progress",
+            EventKind::Updated => "task.updated",
+            EventKind::Removed => "task.removed",
             EventKind::WorkerJoined => "worker.joined",
             EventKind::WorkerLeft => "worker.left",
             EventKind::WorkerPaused => "worker.paused",
             EventKind::WorkerResumed => "worker.resumed",
             EventKind::QueuePaused => "queue.paused",
             EventKind::QueueResumed => "queue.resumed",
+            EventKind::QueueDepth => "queue.depth",
+            EventKind::SystemMetrics => "system.metrics",
         }
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct Events {
-    sender: broadcast::Sender<Event>,
-    /// The last id; held while sending, so that ids arrive in order.
-    last: Mutex<u64>,
+impl Event {
+    fn new(kind: EventKind, at: u64, data: EventData) -> Self {
+        Self { id: 0, kind, at, data, text: OnceLock::new() }
+    }
+
+    /// The event as text: written by the first who asks, and shared by all who do.
+    pub fn text(&self, write: impl FnOnce(&Event) -> Bytes) -> &Bytes {
+        self.text.get_or_init(|| write(self))
+    }
+
+    pub fn task(&self) -> Option<&TaskFacts> {
+        match &self.data {
+            EventData::Task(facts) => Some(facts),
+            _ => None,
+        }
+    }
+
+    /// The queue that it is about.
+    pub fn queue(&self) -> Option<&Name> {
+        match &self.data {
+            EventData::Task(facts) => Some(&facts.queue),
+            EventData::Queue(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Bytes in memory with its text, about.
+    fn weight(&self) -> usize {
+        const PLAIN: usize = 900;
+        match &self.data {
+            EventData::Task(facts) => {
+                let note = facts.progress.as_ref().and_then(|progress| progress.note.as_ref());
+                PLAIN + 2 * facts.error.as_ref().map_or(0, |it| it.len()) + 2 * note.map_or(0, |it| it.len())
+            }
+            EventData::Depths(queues) => PLAIN + 500 * queues.len(),
+            _ => PLAIN,
+        }
+    }
 }
 
-impl Events {
-    pub(crate) fn new() -> Self {
-        Self { sender: broadcast::Sender::new(BACKLOG), last: Mutex::new(0) }
-    }
-
-    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Event> {
-        self.sender.subscribe()
-    }
-
-    pub(crate) fn heard(&self) -> bool {
-        self.sender.receiver_count() > 0
-    }
-
-    pub(crate) fn happened(&self, what: Happened, after: &Record) {
-        if !self.heard() {
-            return;
+/// What listeners hear of a change. A checkpoint is no news.
+fn kinds(what: Happened, after: &Record) -> &'static [EventKind] {
+    match what {
+        Happened::Submitted => &[EventKind::Submitted],
+        Happened::Started => &[EventKind::Started],
+        Happened::Completed => &[EventKind::Completed],
+        Happened::Failed | Happened::LeaseLost if matches!(after.state, State::DeadLetter { .. }) => {
+            &[EventKind::Failed, EventKind::DeadLettered]
         }
-        let dead = matches!(after.state, State::DeadLetter { .. });
-        let kinds: &[EventKind] = match what {
-            Happened::Submitted => &[EventKind::Submitted],
-            Happened::Started => &[EventKind::Started],
-            Happened::Completed => &[EventKind::Completed],
-            Happened::Failed | Happened::LeaseLost if dead => &[EventKind::Failed, EventKind::DeadLettered],
-            Happened::Failed => &[EventKind::Failed, EventKind::Retrying],
-            Happened::LeaseLost => &[EventKind::Failed],
-            Happened::Released | Happened::Requeued => &[EventKind::Retrying],
-            Happened::Cancelled => &[EventKind::Cancelled],
-            Happened::Checkpointed
-            | Happened::Promoted
-            | Happened::Settled
-            | Happened::Moved
-            | Happened::Removed => &[],
-        };
-        for kind in kinds {
-            self.task(*kind, after);
-        }
+        Happened::Failed | Happened::LeaseLost => &[EventKind::Failed, EventKind::Retrying],
+        Happened::Released | Happened::Requeued => &[EventKind::Retrying],
+        Happened::Cancelled => &[EventKind::Cancelled],
+        Happened::Promoted => &[EventKind::Ready],
+        Happened::Settled if after.state == State::Pending => &[EventKind::Ready],
+        Happened::Moved => &[EventKind::Updated],
+        Happened::Removed => &[EventKind::Removed],
+        Happened::Settled | Happened::Checkpointed => &[],
     }
+}
 
-    pub(crate) fn task(&self, kind: EventKind, record: &Record) {
-        if !self.heard() {
-            return;
-        }
+impl TaskFacts {
+    fn of(kind: EventKind, record: &Record) -> Self {
         let ended = record.history.last();
         let ends_attempt = matches!(
             kind,
             EventKind::Completed | EventKind::Failed | EventKind::DeadLettered | EventKind::Retrying
         );
-        let worker = match &record.state {
-            State::Running(lease) => Some(lease.worker.clone()),
-            _ => ended.map(|attempt| attempt.worker.clone()),
-        };
-        let facts = TaskFacts {
+        Self {
             id: record.id.clone(),
             kind: record.kind.clone(),
             queue: record.queue.clone(),
@@ -151,8 +226,12 @@ impl Events {
             revision: record.revision,
             priority: record.priority,
             attempts: record.attempts,
-            error: record.error.clone(),
-            progress: record.progress.clone(),
+            error: record.error.as_deref().map(beginning),
+            progress: None,
+            worker: match &record.state {
+                State::Running(lease) => Some(lease.worker.clone()),
+                _ => ended.map(|attempt| attempt.worker.clone()),
+            },
             duration_ms: ended
                 .filter(|_| ends_attempt)
                 .map(|attempt| attempt.ended_at.saturating_sub(attempt.started_at)),
@@ -160,28 +239,18 @@ impl Events {
                 State::Retrying { at } | State::Scheduled { at } => Some(at),
                 _ => None,
             },
-        };
-        let queue = Some(record.queue.clone());
-        self.send(Event { id: 0, kind, at: record.updated_at, task: Some(facts), queue, worker });
-    }
-
-    pub(crate) fn worker(&self, kind: EventKind, worker: &Name, at: u64) {
-        if self.heard() {
-            self.send(Event { id: 0, kind, at, task: None, queue: None, worker: Some(worker.clone()) });
+            reason: match record.state {
+                State::Cancelled { reason, .. } => Some(reason),
+                _ => None,
+            },
         }
     }
+}
 
-    pub(crate) fn queue(&self, kind: EventKind, queue: &Name, at: u64) {
-        if self.heard() {
-            self.send(Event { id: 0, kind, at, task: None, queue: Some(queue.clone()), worker: None });
-        }
+fn beginning(error: &str) -> Box<str> {
+    let mut end = error.len().min(EVENT_ERROR_BYTES_MAX);
+    while !error.is_char_boundary(end) {
+        end -= 1;
     }
-
-    fn send(&self, mut event: Event) {
-        let mut last = self.last.lock();
-        *last += 1;
-        event.id = *last;
-        // Fails only when the last listener left meanwhile.
-        let _ = self.sender.send(event);
-    }
+    error[..end].into()
 }

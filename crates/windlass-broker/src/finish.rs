@@ -4,8 +4,8 @@ use bytes::Bytes;
 use rand::Rng;
 use windlass_core::limits::{BATCH_TASKS_MAX, CHECKPOINT_BYTES_MAX, CONFLICT_TRIES_MAX};
 use windlass_core::transition::{self, Failure};
-use windlass_core::{Change, Name, Now, Payload, Progress, Record, TaskId, Token};
-use windlass_store::{Committed, Extend, Extended};
+use windlass_core::{Change, Name, Now, Payload, Progress, Record, State, TaskId, Token};
+use windlass_store::{Committed, Extend, Extended, Observer};
 
 use crate::broker::Broker;
 use crate::change::transition;
@@ -176,7 +176,7 @@ impl Broker {
         lease_ms: Option<u64>,
         progress: Option<Progress>,
     ) -> Result<Extension, Error> {
-        let tell = progress.is_some() && self.inner.events.heard();
+        let reported = progress.clone().filter(|_| self.inner.events.wants_seen());
         let lease_ms = lease_ms.map(|ms| self.lease_ms(Some(ms)));
         let extend = Extend { id: id.clone(), token, lease_ms, progress };
         let extended = self.inner.store.extend(vec![extend]).await?;
@@ -188,13 +188,19 @@ impl Broker {
             Some(Extended::LeaseLost) => return Err(Error::LeaseLost),
             Some(Extended::Missing) | None => return Err(Error::NotFound("task")),
         };
-        if tell
-            && !extension.cancel_requested
-            && let Some(record) = self.inner.store.peek(id).await?
-        {
-            self.inner.events.task(EventKind::Progress, &record);
+        if let Some(progress) = reported {
+            self.tell_progress(id, &progress).await?;
         }
         Ok(extension)
+    }
+
+    /// For a store that does not tell by itself.
+    pub(crate) async fn tell_progress(&self, id: &TaskId, progress: &Progress) -> Result<(), Error> {
+        let running = |record: &Record| matches!(record.state, State::Running(_));
+        if let Some(record) = self.inner.store.peek(id).await?.filter(running) {
+            self.inner.events.progressed(&record, progress, self.now().wall);
+        }
+        Ok(())
     }
 
     /// Keeps what the next attempt shall begin with; durable when this answers. An empty checkpoint takes the last one away.

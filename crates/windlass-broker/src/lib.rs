@@ -35,7 +35,10 @@ pub use claim::ClaimRequest;
 pub use dead_groups::{DeadGroup, DeadGroups};
 pub use dependencies::{Dependencies, Dependency};
 pub use error::Error;
-pub use events::{Event, EventKind, TaskFacts};
+pub use events::{
+    Audience, Event, EventData, EventFilter, EventKind, Gap, GapReason, Heard, Kinds, Listener, QueueDepth,
+    SystemFigures, TaskFacts,
+};
 pub use explain::{Explanation, Reason};
 pub use finish::{Beat, Extension, Failed, Finish, Pulse, Verdict};
 pub use metrics::{BUCKETS_SECONDS, Histogram, MetricsSnapshot, TypeMetrics};

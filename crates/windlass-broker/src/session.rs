@@ -13,7 +13,6 @@ use windlass_store::{Extend, Extended};
 use crate::broker::{Broker, Gate};
 use crate::claim::ClaimRequest;
 use crate::error::Error;
-use crate::events::EventKind;
 use crate::finish::{Beat, Finish, Pulse, Verdict};
 use crate::workers::Link;
 
@@ -132,14 +131,15 @@ impl Session {
         memory_bytes: Option<u64>,
     ) -> Result<Pulse, Error> {
         self.beat(cpu, memory_bytes)?;
-        let told = self.broker.inner.events.heard();
+        let told = self.broker.inner.events.wants_seen();
         let mut pulse =
             Pulse { paused: self.broker.inner.workers.is_paused(&self.beat.worker), ..Pulse::default() };
         if keeps.is_empty() {
             return Ok(pulse);
         }
-        let progressed = keeps.iter().filter(|keep| told && keep.progress.is_some());
-        let progressed: Vec<TaskId> = progressed.map(|keep| keep.id.clone()).collect();
+        let progressed = keeps.iter().filter(|_| told);
+        let progressed: Vec<(TaskId, Progress)> =
+            progressed.filter_map(|keep| Some((keep.id.clone(), keep.progress.clone()?))).collect();
         let leases: Vec<(TaskId, Token)> = keeps.iter().map(|keep| (keep.id.clone(), keep.token)).collect();
         let extend =
             |keep: Keep| Extend { id: keep.id, token: keep.token, lease_ms: None, progress: keep.progress };
@@ -153,10 +153,8 @@ impl Session {
                 Extended::LeaseLost | Extended::Missing => pulse.lost.push(id),
             }
         }
-        for id in progressed.iter().filter(|id| pulse.extended.contains(id)) {
-            if let Some(record) = self.broker.inner.store.peek(id).await? {
-                self.broker.inner.events.task(EventKind::Progress, &record);
-            }
+        for (id, progress) in progressed.iter().filter(|(id, _)| pulse.extended.contains(id)) {
+            self.broker.tell_progress(id, progress).await?;
         }
         Ok(pulse)
     }

@@ -4,6 +4,7 @@
 mod admin;
 mod dead_groups;
 mod dependents;
+mod events;
 mod explain;
 mod faults;
 mod leases;
@@ -20,14 +21,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::broadcast;
 use tokio::time::Instant;
 use windlass_core::choice::{Mode, Queue};
 use windlass_core::{Name, Now, Payload, Priority, Record, State, Task, TaskId, Token, limits, retry};
 use windlass_store::memory::MemoryStore;
 use windlass_store::{Clock, Store};
 
-use crate::{Beat, Broker, ClaimRequest, Error, Event, EventKind, Settings, Start, Submit};
+use crate::{Beat, Broker, ClaimRequest, Error, EventKind, Heard, Listener, Settings, Start, Submit};
 
 const YEAR_2026: u64 = 1_790_000_000_000;
 
@@ -157,8 +157,12 @@ async fn pass(ms: u64) {
 }
 
 /// The events that were sent so far.
-fn heard(events: &mut broadcast::Receiver<Event>) -> Vec<EventKind> {
-    std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.kind).collect()
+fn heard(events: &mut Listener) -> Vec<EventKind> {
+    let kinds = std::iter::from_fn(|| events.try_recv()).map(|heard| match heard {
+        Heard::Event(event) => event.kind,
+        Heard::Gap(gap) => panic!("nothing should be missing: {gap:?}"),
+    });
+    kinds.collect()
 }
 
 #[track_caller]

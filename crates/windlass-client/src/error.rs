@@ -119,7 +119,7 @@ impl From<windlass_broker::Error> for Error {
             Broker::TooManySchedules | Broker::TooManyLimits => 422,
             Broker::TooManyOperations => 429,
             Broker::QueueFull | Broker::LimitFull(_) => 503,
-            Broker::Busy | Broker::Stopping | Broker::Store(_) => 503,
+            Broker::Busy | Broker::Stopping | Broker::Store(_) | Broker::TooManyListeners => 503,
             Broker::NoSpace => 507,
         };
         let mut problem =

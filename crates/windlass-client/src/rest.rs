@@ -4,6 +4,7 @@
 //! submit always carries an id of its own and the broker answers the second one with the task of the first.
 
 mod calls;
+mod events;
 mod filter;
 mod limits;
 mod operations;
@@ -18,6 +19,7 @@ use rustls::{ClientConfig, RootCertStore};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use events::{Events, Listen, Said};
 pub use filter::Filter;
 
 use crate::error::Error;

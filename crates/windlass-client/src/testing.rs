@@ -9,10 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::de::DeserializeOwned;
-use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use windlass_broker::{Broker, Event, Settings};
+use windlass_broker::{Broker, Listener, Settings};
 use windlass_core::limits::{HORIZON_MS, PAGE_ROWS_MAX};
 use windlass_core::{Name, StateName};
 use windlass_store::List;
@@ -175,8 +174,8 @@ impl Testing {
 }
 
 /// Waits until something happened.
-async fn heard(events: &mut broadcast::Receiver<Event>) {
-    // sleep: a promotion has no event, so a sign that does not come must not hold up the drain.
+async fn heard(events: &mut Listener) {
+    // sleep: a checkpoint has no event, so a sign that does not come must not hold up the drain.
     let _ = tokio::time::timeout(LOOK_AGAIN, events.recv()).await;
 }
 

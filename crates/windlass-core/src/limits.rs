@@ -165,3 +165,30 @@ pub const WATCH_WORDS_MAX: usize = 1000;
 pub const STREAMED_TASKS_MAX: usize = 50_000;
 /// Batches of one streamed submit on their way to the disk.
 pub const STREAMED_BATCHES_MAX: usize = 8;
+/// Events kept for those who come back after a cut, by number and by bytes: seconds under the heaviest load, minutes or hours
+/// otherwise. It is also how far a reader may fall behind.
+pub const EVENTS_KEPT_MAX: usize = 65_536;
+pub const EVENTS_KEPT_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// How long events are kept on after the last listener left: long enough to come back after a restart or a broken network.
+pub const EVENTS_LINGER_MS: u64 = 300_000;
+/// Error text in an event; the task itself has all of it.
+pub const EVENT_ERROR_BYTES_MAX: usize = 1024;
+/// Events that one listener takes from the ring at once, and events looked at for that under one lock.
+pub const EVENTS_READ_MAX: usize = 256;
+pub const EVENTS_SCAN_MAX: usize = 2048;
+/// Queues in one event about depths, the deepest first.
+pub const EVENT_QUEUES_MAX: usize = 100;
+/// Listeners at once unless a setting says otherwise: each costs a connection, a task and two small buffers.
+pub const LISTENERS_MAX: usize = 2000;
+/// Values of one filter of a listener: every event is held against them.
+pub const LISTENER_VALUES_MAX: usize = 100;
+/// What is written to a listener at once, as text.
+pub const LISTENER_WRITE_BYTES_MAX: usize = 64 * 1024;
+/// How long a listener that was cut has to read that it was.
+pub const LISTENER_FAREWELL_MS_MAX: u64 = 15_000;
+/// A listener hears something at least this often, so that a broken connection is noticed on both sides.
+pub const LISTENER_BEAT_MS: u64 = 15_000;
+/// A WebSocket that has not even answered a ping for this long is gone.
+pub const LISTENER_SILENT_MS_MAX: u64 = 60_000;
+/// What a WebSocket client may send: it has nothing to say but pings.
+pub const LISTENER_MESSAGE_BYTES_MAX: usize = 4096;

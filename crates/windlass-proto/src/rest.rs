@@ -7,6 +7,7 @@
 mod claim;
 mod dead_groups;
 mod decode;
+mod event;
 mod invalid;
 mod json;
 mod limit;
@@ -28,6 +29,10 @@ pub(crate) mod workflow;
 pub use claim::{ClaimBody, ClaimQueues, Claimed, Claiming};
 pub use dead_groups::{DeadGroupBody, DeadGroupsBody};
 pub use decode::{decode, decode_item};
+pub use event::{
+    ClosedBody, EventBody, GapBody, QueueDepthBody, QueueDepthsBody, QueueEventBody, SystemMetricsBody,
+    TaskEventBody, WorkerEventBody,
+};
 pub use invalid::{Fault, Invalid};
 #[cfg(feature = "grpc")]
 pub(crate) use json::keep;

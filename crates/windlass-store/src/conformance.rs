@@ -12,6 +12,7 @@ pub mod flow;
 pub mod inserts;
 pub mod leases;
 pub mod lists;
+pub mod observed;
 pub mod operations;
 pub mod places;
 pub mod schedules;
@@ -123,6 +124,9 @@ macro_rules! conformance_suite {
                 one_of_many_racing_changes_is_committed
                 a_batch_answers_in_order
                 a_lease_is_not_committed
+            }
+            observed {
+                every_change_is_told_in_order
             }
             checkpoints {
                 a_checkpoint_is_kept_until_the_task_completes

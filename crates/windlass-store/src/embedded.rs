@@ -46,7 +46,7 @@ use tokio::sync::oneshot;
 use windlass_core::flow::{Scope, Status};
 use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
-use windlass_core::{Change, Name, NewTask, Record, Task, TaskId, Transition, Workflow};
+use windlass_core::{Name, NewTask, Record, Task, TaskId, Transition, Workflow};
 
 pub use open::Options;
 
@@ -56,6 +56,7 @@ use engine::Shared;
 use inbox::{Op, Reply};
 use machine::{Listing, Machine, Stored};
 use open::Threads;
+use space::saves;
 
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
@@ -248,6 +249,10 @@ impl Store for EmbeddedStore {
         self.with(|machine| machine.queues(name))
     }
 
+    async fn depths(&self) -> Result<Vec<QueueCounts>, Error> {
+        self.with(|machine| Ok(machine.depths()))
+    }
+
     async fn ledger(&self) -> Result<Ledger, Error> {
         self.with(|machine| Ok(machine.ledger()))
     }
@@ -378,10 +383,6 @@ impl Store for EmbeddedStore {
         }
         self.shared.failed().map_or(Ok(()), Err)
     }
-}
-
-fn saves(transition: &Transition) -> bool {
-    matches!(&transition.change, Change::Checkpointed { bytes, .. } if !bytes.is_empty())
 }
 
 fn submitted(task: NewTask) -> Submitted {

@@ -226,6 +226,10 @@ impl Store for Faulty {
         self.pass(Verb::Queues, self.inner.queues(name)).await
     }
 
+    async fn depths(&self) -> Result<Vec<QueueCounts>, Error> {
+        self.pass(Verb::Queues, self.inner.depths()).await
+    }
+
     async fn ledger(&self) -> Result<Ledger, Error> {
         self.pass(Verb::Ledger, self.inner.ledger()).await
     }

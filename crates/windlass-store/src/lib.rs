@@ -17,7 +17,7 @@ pub use clock::{Clock, SystemClock};
 pub use store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
     Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
-    ListSchedules, ListWorkflows, OperationChange, OperationWritten, Page, QueueCounts, Scan, ScheduleChange,
-    ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation,
-    WriteSchedule,
+    ListSchedules, ListWorkflows, Observed, Observer, OperationChange, OperationWritten, Page, QueueCounts,
+    Scan, ScheduleChange, ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted,
+    WriteOperation, WriteSchedule,
 };

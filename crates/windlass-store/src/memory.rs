@@ -54,7 +54,7 @@ pub struct MemoryStore {
 
 impl MemoryStore {
     pub fn new(clock: Arc<dyn Clock>) -> Arc<MemoryStore> {
-        let signals = Arc::new(Signals::default());
+        let signals = Arc::new(Signals::observed());
         Arc::new(Self { clock, tables: Mutex::new(Tables::new(Arc::clone(&signals))), signals })
     }
 
@@ -171,6 +171,7 @@ impl Store for MemoryStore {
     async fn set_paused(&self, queue: &Name, paused: bool) -> Result<(), Error> {
         let mut tables = self.open()?;
         tables.set_paused(queue, paused);
+        self.signals.paused(queue, paused);
         tables.serve_waiting(self.clock.now());
         Ok(())
     }

@@ -22,6 +22,7 @@ mod dependents;
 mod error;
 mod ledger;
 mod limits;
+mod observed;
 mod operations;
 mod schedules;
 mod workflows;
@@ -37,7 +38,7 @@ use windlass_core::flow::{Full, Scope, Status};
 use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
-    Filter, Name, NewTask, Progress, Record, StateName, Task, TaskId, Token, Transition, Workflow,
+    Change, Filter, Name, NewTask, Progress, Record, StateName, Task, TaskId, Token, Transition, Workflow,
 };
 
 pub(crate) use dependents::depends_on;
@@ -45,6 +46,7 @@ pub use dependents::{Ending, Settle, Settled, Waiting};
 pub use error::Error;
 pub use ledger::Ledger;
 pub use limits::{Hold, LimitWritten, ListLimits, SetLimit};
+pub use observed::{Observed, Observer};
 pub use operations::{ListOperations, OperationChange, OperationWritten, Scan, WriteOperation};
 pub use schedules::{DueSchedules, ListSchedules, ScheduleChange, ScheduleWritten, WriteSchedule};
 pub use workflows::{InsertWorkflow, ListWorkflows, Span, WorkflowInserted};
@@ -104,6 +106,11 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// The place in line of a pending task among those of its queue, type and key: 0 is next. `None` if it is not pending or
     /// too far back to tell.
     async fn position(&self, record: &Record) -> Result<Option<u64>, Error>;
+
+    /// The counters of all queues, in any order. What cannot be told without a search (`oldest_pending_at`) may be missing.
+    async fn depths(&self) -> Result<Vec<QueueCounts>, Error> {
+        self.queues(None).await
+    }
 
     /// The counters of one queue, or of all in order of name. A queue exists from its first task or pause on.
     async fn queues(&self, name: Option<&Name>) -> Result<Vec<QueueCounts>, Error>;
@@ -370,4 +377,31 @@ pub struct Signals {
     pub gates: Notify,
     /// A task ended that others wait for.
     pub dependents: Notify,
+    /// Not a hint: every change is told to an [`Observer`]. `None` if a store cannot, because others change it too.
+    pub observed: Option<Arc<Observed>>,
+}
+
+impl Signals {
+    /// Of a store that tells every change.
+    pub(crate) fn observed() -> Self {
+        Self { observed: Some(Arc::default()), ..Self::default() }
+    }
+
+    pub(crate) fn changed(&self, change: Option<&Change>, after: &Record) {
+        if let Some(observed) = &self.observed {
+            observed.tell(|observer| observer.changed(change, after));
+        }
+    }
+
+    pub(crate) fn paused(&self, queue: &Name, paused: bool) {
+        if let Some(observed) = &self.observed {
+            observed.tell(|observer| observer.paused(queue, paused));
+        }
+    }
+
+    pub(crate) fn progressed(&self, record: &Record, progress: &Progress, at: u64) {
+        if let Some(observed) = &self.observed {
+            observed.tell(|observer| observer.progressed(record, progress, at));
+        }
+    }
 }

@@ -11,6 +11,7 @@ mod body;
 pub(crate) mod claim;
 pub(crate) mod cursor;
 pub(crate) mod dlq;
+pub(crate) mod events;
 mod front;
 pub(crate) mod health;
 pub(crate) mod identity;
@@ -33,6 +34,7 @@ pub(crate) mod workflows;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
 use windlass_broker::Broker;
 use windlass_core::limits::PAYLOAD_BYTES_MAX;
@@ -44,6 +46,10 @@ pub(crate) use front::Front;
 pub(crate) struct State {
     pub(crate) broker: Broker,
     pub(crate) settings: Settings,
+    /// Listeners are served here.
+    pub(crate) room: events::Room,
+    /// Cancelled when what would go on for ever has to end.
+    pub(crate) closing: CancellationToken,
     counters: front::Counters,
 }
 
@@ -55,6 +61,10 @@ pub(crate) struct Settings {
     pub(crate) body_timeout: Duration,
     /// For everything but the part of a request that waits for work or a result.
     pub(crate) request_timeout: Duration,
+    /// How long a listener may leave what is written to it unread.
+    pub(crate) listener_stall: Duration,
+    /// Pages from elsewhere that may listen to events.
+    pub(crate) origins: events::Origins,
 }
 
 impl Default for Settings {
@@ -63,6 +73,8 @@ impl Default for Settings {
             payload_bytes_max: PAYLOAD_BYTES_MAX,
             body_timeout: Duration::from_secs(30),
             request_timeout: Duration::from_secs(60),
+            listener_stall: Duration::from_secs(10),
+            origins: events::Origins::default(),
         }
     }
 }
@@ -76,7 +88,8 @@ impl Settings {
 
 impl State {
     pub(crate) fn new(broker: Broker, settings: Settings) -> Self {
-        Self { broker, settings, counters: front::Counters::default() }
+        let (room, closing) = (events::Room::default(), CancellationToken::new());
+        Self { broker, settings, room, closing, counters: front::Counters::default() }
     }
 }
 
@@ -98,6 +111,7 @@ pub(crate) fn serve(state: Arc<State>) -> Front {
         .merge(stats::routes())
         .merge(health::routes())
         .merge(metrics::routes())
+        .merge(events::routes())
         .split_for_parts();
     let routes = router
         .merge(openapi::routes(&document))

@@ -7,6 +7,7 @@
 mod backlog;
 mod child;
 mod engine;
+mod events;
 mod flow;
 mod grpc;
 mod http;
@@ -71,6 +72,11 @@ pub(crate) enum Bench {
     Backlog(backlog::Args),
     /// What keys and limits cost: fair shares over many keys, tasks behind a full one
     Flow(flow::Args),
+    /// What listeners cost: the latency of submits with and without them
+    Events(events::Args),
+    /// The listeners of `bench events`
+    #[command(hide = true)]
+    Listen(events::listen::Args),
     /// The peer of `bench http`
     #[command(hide = true)]
     Echo(http::echo::Args),
@@ -107,6 +113,8 @@ async fn dispatch(bench: Bench) -> Result<Option<Report>, Error> {
         Bench::Steady(args) => steady::run(args).await.map(Some),
         Bench::Backlog(args) => backlog::run(args).await.map(Some),
         Bench::Flow(args) => flow::run(args).await.map(Some),
+        Bench::Events(args) => events::run(args).await.map(Some),
+        Bench::Listen(args) => events::listen::run(args).await.map(|()| None),
         Bench::Echo(args) => http::echo::run(args).await.map(|()| None),
         Bench::GrpcEcho(args) => grpc::echo::run(args).await.map(|()| None),
         Bench::TcpEcho(args) => tcp::echo::run(args).await.map(|()| None),

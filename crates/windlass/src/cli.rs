@@ -6,6 +6,7 @@ mod config;
 mod dlq;
 mod doctor;
 pub(crate) mod error;
+mod events;
 mod filter_words;
 mod generate;
 mod limit;
@@ -82,6 +83,9 @@ pub(crate) enum Command {
     /// Look at workers, or be one
     #[command(subcommand)]
     Worker(worker::Command),
+    /// Hear what happens, as it happens
+    #[command(subcommand)]
+    Events(events::Command),
     /// Show and check the settings
     #[command(subcommand)]
     Config(config::Command),
@@ -133,6 +137,7 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Workflow(command) => wait_for(workflow::run(command, output)),
         Command::Operation(command) => wait_for(operation::run(command, output)),
         Command::Worker(command) => wait_for(worker::run(command, output)),
+        Command::Events(command) => wait_for(events::run(command, output)),
         Command::Config(command) => config::run(command, output),
         Command::Bench(bench) => wait_for(crate::bench::run(bench, output)),
         Command::Doctor(args) => wait_for(doctor::run(args, output)),

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use windlass_store::Durability;
 
+use crate::api::events::Origins;
 use value::FromText;
 
 /// What the settings are made of before they are typed.
@@ -118,6 +119,9 @@ pub(crate) struct Settings {
     pub(crate) tcp_addr: Option<SocketAddr>,
     pub(crate) max_payload_bytes: u64,
     pub(crate) connections_max: u64,
+    pub(crate) listeners_max: u64,
+    pub(crate) listener_stall: Duration,
+    pub(crate) allowed_origins: Origins,
     pub(crate) drain: Duration,
     pub(crate) store: value::StoreKind,
     pub(crate) data_dir: PathBuf,
@@ -156,6 +160,9 @@ impl Settings {
         let tcp_addr = from.take::<value::OrNone<SocketAddr>>("server.tcp_addr", wrong);
         let max_payload_bytes = from.take::<value::PayloadBytes>("server.max_payload_bytes", wrong);
         let connections_max = from.take::<value::Count>("server.connections_max", wrong);
+        let listeners_max = from.take::<value::Count>("server.listeners_max", wrong);
+        let listener_stall = from.take("server.listener_stall", wrong);
+        let allowed_origins = from.take::<value::OrNone<Origins>>("server.allowed_origins", wrong);
         let drain = from.take("server.drain", wrong);
         let store = from.take("store.url", wrong);
         let data_dir = from.take("store.data_dir", wrong);
@@ -173,6 +180,9 @@ impl Settings {
             tcp_addr: tcp_addr?.0,
             max_payload_bytes: max_payload_bytes?.0,
             connections_max: connections_max?.0,
+            listeners_max: listeners_max?.0,
+            listener_stall: listener_stall?,
+            allowed_origins: allowed_origins?.0.unwrap_or_default(),
             drain: drain?,
             store: store?,
             data_dir: data_dir?,

@@ -150,15 +150,16 @@ impl Running {
     /// Serves until a signal, then stops in order.
     pub(crate) async fn until_stopped(self, worker: Option<Worker>) -> Result<(), Failure> {
         let Running { broker, listener, grpc, tcp, shutdown, settings, .. } = self;
-        let (stop_worker, stop_server) = (CancellationToken::new(), CancellationToken::new());
         let state = Arc::new(api::State::new(broker.clone(), api_settings(&settings)));
+        let (stop_worker, stop_server) = (CancellationToken::new(), state.closing.clone());
         let app = api::serve(state.clone());
         let http = server::serve(listener, app, limits(&settings), stop_server.clone());
         let calls = grpc.map(|(listener, _)| {
             grpc::serve(listener, state.clone(), grpc_limits(&settings), stop_server.clone())
         });
-        let frames =
-            tcp.map(|(listener, _)| tcp::serve(listener, state, tcp_limits(&settings), stop_server.clone()));
+        let frames = tcp.map(|(listener, _)| {
+            tcp::serve(listener, state.clone(), tcp_limits(&settings), stop_server.clone())
+        });
         let serving = tokio::spawn(async {
             let (calls, frames) = (OptionFuture::from(calls), OptionFuture::from(frames));
             let (http, calls, frames) = tokio::join!(http, calls, frames);
@@ -175,7 +176,8 @@ impl Running {
                 let _ = working.await;
             }
             stop_server.cancel();
-            let served = serving.await.map_err(|error| Failure::error(error.to_string()))?;
+            let (served, ()) = tokio::join!(serving, state.room.emptied());
+            let served = served.map_err(|error| Failure::error(error.to_string()))?;
             served.map_err(|error| Failure::error(format!("the server stopped: {error}")))?;
             broker.stop().await;
             broker.store().close().await.map_err(|error| Failure::error(error.to_string()))?;
@@ -214,12 +216,18 @@ fn broker_settings(settings: &Settings) -> broker::Settings {
         lease_ms: settings.lease.as_millis() as u64,
         max_depth: settings.max_depth,
         worker_dead_after_ms: settings.dead_after.as_millis() as u64,
+        listeners_max: settings.listeners_max as usize,
         ..broker::Settings::default()
     }
 }
 
 fn api_settings(settings: &Settings) -> api::Settings {
-    api::Settings { payload_bytes_max: settings.max_payload_bytes as usize, ..api::Settings::default() }
+    api::Settings {
+        payload_bytes_max: settings.max_payload_bytes as usize,
+        listener_stall: settings.listener_stall,
+        origins: settings.allowed_origins.clone(),
+        ..api::Settings::default()
+    }
 }
 
 fn limits(settings: &Settings) -> server::Limits {

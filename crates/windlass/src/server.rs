@@ -118,7 +118,7 @@ impl Server {
         let _ = stream.set_nodelay(true);
         let io = TokioIo::new(Stall::new(stream, self.limits.write_timeout));
         let service = TowerToHyperService::new(self.app.for_connection());
-        let mut connection = std::pin::pin!(http(&self.limits).serve_connection(io, service));
+        let mut connection = std::pin::pin!(http(&self.limits).serve_connection(io, service).with_upgrades());
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = self.shutdown.cancelled() => {

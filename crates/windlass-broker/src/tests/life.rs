@@ -58,8 +58,8 @@ async fn failures_are_retried_then_dead_lettered_and_a_person_can_retry() {
     let task = broker.claim(one("w")).await.unwrap().pop().unwrap();
     let record = broker.fail(&id, token(&task), failed(true)).await.unwrap();
     assert_eq!(record.state_name(), StateName::DeadLetter);
-    use EventKind::{DeadLettered, Failed, Retrying, Started, Submitted, WorkerJoined};
-    let told = [Submitted, WorkerJoined, Started, Failed, Retrying, Started, Failed, DeadLettered];
+    use EventKind::{DeadLettered, Failed, Ready, Retrying, Started, Submitted, WorkerJoined};
+    let told = [Submitted, WorkerJoined, Started, Failed, Retrying, Ready, Started, Failed, DeadLettered];
     assert_eq!(heard(&mut events), told);
 
     let task = broker.retry(&id).await.unwrap();

@@ -279,8 +279,9 @@ async fn progress_reaches_the_broker() {
     let context = running.recv().await.unwrap();
     context.progress(0.5, Some("half"));
     loop {
-        let event = events.recv().await.unwrap();
-        if event.kind == windlass_broker::EventKind::Progress {
+        if let windlass_broker::Heard::Event(event) = events.recv().await
+            && event.kind == windlass_broker::EventKind::Progress
+        {
             break;
         }
     }

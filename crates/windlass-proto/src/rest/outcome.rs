@@ -57,7 +57,7 @@ pub fn checkpoint(field: &'static str, bytes: Option<Bytes>) -> Result<Option<By
     }
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProgressBody {

@@ -193,6 +193,7 @@ impl Machine {
             Command::Pause { queue, paused } => {
                 let number = self.names.add_queue(queue);
                 self.names.queue_mut(number).paused = *paused;
+                self.signals.paused(queue, *paused);
                 if !*paused {
                     self.resumed.push(number);
                 }

@@ -106,7 +106,7 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
     let lock = lock(&options.dir)?;
     check_format(&options.dir)?;
     let database = tables::open(&options.dir.join("index.redb"), options.cache_bytes, options.verify_bytes)?;
-    let signals = Arc::<Signals>::default();
+    let signals = Arc::new(Signals::observed());
     let snapshot = Snapshot::take(&database)?;
     let machine = Machine::load(snapshot, options.window_entries, Arc::clone(&clock), Arc::clone(&signals))?;
     let limits = MemoryLimits {

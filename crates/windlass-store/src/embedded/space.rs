@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use windlass_core::{Change, Transition};
 
 /// How long an answer of the system is believed.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -41,6 +42,11 @@ impl Space {
         }
         checked.1
     }
+}
+
+/// Whether a transition takes room and finishes nothing.
+pub(super) fn saves(transition: &Transition) -> bool {
+    matches!(&transition.change, Change::Checkpointed { bytes, .. } if !bytes.is_empty())
 }
 
 /// An unknown amount counts as enough: the write itself will tell.

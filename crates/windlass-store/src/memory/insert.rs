@@ -61,6 +61,7 @@ impl Tables {
             self.workflows.moved(record.seq, None, Some(record.state_name()));
         }
         self.enter(Task { record: record.clone(), body: new.body }, None, now);
+        self.signals.changed(None, &record);
         match old {
             Some(old) => Inserted::Replaced { new: Box::new(record), old: Box::new(old) },
             None => Inserted::New(record),

@@ -71,8 +71,9 @@ impl Tables {
         let lease_ms = extension.lease_ms.unwrap_or(lease.lease_ms);
         lease.expires_at = now.wall.saturating_add(lease_ms);
         let expires_at = lease.expires_at;
-        if extension.progress.is_some() {
-            record.progress = extension.progress;
+        if let Some(progress) = extension.progress {
+            self.signals.progressed(record, &progress, now.wall);
+            record.progress = Some(progress);
         }
         self.leases.set(*seq, now.mono.saturating_add(lease_ms), &self.signals.leases);
         Extended::Until { expires_at }

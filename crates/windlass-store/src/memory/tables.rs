@@ -123,6 +123,7 @@ impl Tables {
         if let Change::Checkpointed { .. } = change {
             let record = &mut self.tasks.get_mut(&seq).expect("only tasks that are there change").record;
             record.evolve(change, record.order);
+            self.signals.changed(Some(change), record);
             return record.clone();
         }
         let mut task = self.exit(seq);
@@ -132,6 +133,7 @@ impl Tables {
         task.record.evolve(change, order);
         self.ledger.count(change);
         let record = task.record.clone();
+        self.signals.changed(Some(change), &record);
         self.settle_key(&record, change);
         let gone = matches!(change, Change::Removed { .. });
         if record.member {

@@ -13,7 +13,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass_broker::{BUCKETS_SECONDS, Histogram, MetricsSnapshot, QueueView, Stats};
+use windlass_broker::{Audience, BUCKETS_SECONDS, Histogram, MetricsSnapshot, QueueView, Stats};
 use windlass_core::{Class, StateName};
 
 use super::problem::Refused;
@@ -36,7 +36,8 @@ async fn metrics(State(state): Shared) -> Result<Response, Refused> {
     let written = text
         .types(&state.broker.metrics())
         .and_then(|()| text.queues(&queues))
-        .and_then(|()| text.system(&stats, &state.counters));
+        .and_then(|()| text.system(&stats, &state.counters))
+        .and_then(|()| text.events(&state.broker.audience()));
     written.map_err(|_| Refused::internal())?;
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Ok(([(CONTENT_TYPE, kind)], text.0).into_response())
@@ -156,5 +157,16 @@ impl Text {
         self.single("taskqueue_http_panics_total", "counter", "Requests whose handler panicked.", panics)?;
         let timeouts = counters.timeouts.load(Ordering::Relaxed);
         self.single("taskqueue_http_timeouts_total", "counter", "Requests given up.", timeouts)
+    }
+
+    fn events(&mut self, audience: &Audience) -> fmt::Result {
+        let listeners = "Listeners to events.";
+        self.single("taskqueue_event_listeners", "gauge", listeners, audience.listeners)?;
+        let recorded = "Events made while somebody listened.";
+        self.single("taskqueue_events_total", "counter", recorded, audience.recorded)?;
+        let missed = "Events that did not reach a listener because it fell behind, for each of them.";
+        self.single("taskqueue_events_dropped_total", "counter", missed, audience.missed)?;
+        let cut = "Listeners that were cut because they did not read.";
+        self.single("taskqueue_event_listeners_cut_total", "counter", cut, audience.cut)
     }
 }

@@ -71,6 +71,7 @@ impl From<Error> for Refused {
             Error::DependencyMissing(_) => (StatusCode::UNPROCESSABLE_ENTITY, "A dependency does not exist"),
             Error::DependencyCancelled(_) => (StatusCode::CONFLICT, "A dependency was cancelled"),
             Error::QueueFull | Error::LimitFull(_) => (StatusCode::SERVICE_UNAVAILABLE, "The queue is full"),
+            Error::TooManyListeners => (StatusCode::SERVICE_UNAVAILABLE, "Too many listen to events"),
             Error::Busy => (StatusCode::SERVICE_UNAVAILABLE, "Too much is under way"),
             Error::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "The broker is stopping"),
             Error::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, "The store is not available"),

@@ -22,6 +22,13 @@ pub(crate) const KEYS: &[Key] = &[
     key("server.tcp_addr", "none", "address of the TCP frames, or none; `windlass dev` has 127.0.0.1:7070"),
     key("server.max_payload_bytes", "10MB", "largest payload or result of a task"),
     key("server.connections_max", "20000", "connections open at once, of each interface"),
+    key("server.listeners_max", "2000", "listeners to events at once"),
+    key("server.listener_stall", "10s", "how long a listener may go without reading before it is cut"),
+    key(
+        "server.allowed_origins",
+        "none",
+        "other origins whose pages may listen to events, like https://a.example, with commas, or none",
+    ),
     key("server.drain", "30s", "how long a shutdown waits for requests and running tasks"),
     key("store.url", "embedded", "embedded or memory"),
     key("store.data_dir", "./windlass-data", "directory of the embedded store"),

@@ -6,16 +6,14 @@ use std::sync::Arc;
 
 use futures_util::Stream;
 use futures_util::stream::unfold;
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tonic::Status;
-use windlass_broker::Event;
+use windlass_broker::{Event, EventFilter, Heard, Kinds, Listener};
 use windlass_core::limits::{NAME_BYTES_MAX, WATCH_WORDS_MAX};
 use windlass_proto::grpc::timestamp;
 use windlass_proto::grpc::v1::{TaskState, TaskUpdate, WatchTasksRequest, WatchTasksResponse};
 use windlass_proto::rest::Invalid;
 
-use super::State;
+use super::{State, refusal};
 
 pub(super) type Updates = Pin<Box<dyn Stream<Item = Result<WatchTasksResponse, Status>> + Send>>;
 
@@ -24,7 +22,9 @@ const UPDATES_MAX: usize = 256;
 
 struct Watch {
     state: Arc<State>,
-    events: Receiver<Event>,
+    events: Listener,
+    /// A gap that comes after the updates of a message; it begins the next one.
+    missed: u64,
     filter: Filter,
     begun: bool,
 }
@@ -39,8 +39,11 @@ struct Filter {
 
 pub(super) fn updates(state: &Arc<State>, request: WatchTasksRequest) -> Result<Updates, Status> {
     let filter = Filter::read(request)?;
-    let events = state.api.broker.subscribe();
-    let watch = Watch { state: state.clone(), events, filter, begun: false };
+    let mut kinds = Kinds::NONE;
+    kinds.add("task.*");
+    let events = EventFilter { kinds, ..EventFilter::default() };
+    let events = state.api.broker.listen(events, None).map_err(refusal::status)?;
+    let watch = Watch { state: state.clone(), events, missed: 0, filter, begun: false };
     Ok(Box::pin(unfold(watch, |mut watch| async move {
         let message = watch.next().await?;
         Some((Ok(message), watch))
@@ -53,27 +56,30 @@ impl Watch {
         if !std::mem::replace(&mut self.begun, true) {
             return Some(message);
         }
+        message.missed = std::mem::take(&mut self.missed);
         while message.updates.is_empty() && message.missed == 0 {
-            tokio::select! {
+            let heard = tokio::select! {
                 () = self.state.closing.cancelled() => return None,
-                received = self.events.recv() => match received {
-                    Ok(event) => message.updates.extend(self.filter.update(event)),
-                    Err(RecvError::Lagged(missed)) => message.missed += missed,
-                    Err(RecvError::Closed) => return None,
-                },
-            }
-            while message.updates.len() < UPDATES_MAX {
-                match self.events.try_recv() {
-                    Ok(event) => message.updates.extend(self.filter.update(event)),
-                    // A gap belongs before the updates that follow it, so it begins a message of its own.
-                    Err(TryRecvError::Lagged(missed)) if message.updates.is_empty() => {
-                        message.missed += missed
-                    }
-                    Err(_) => break,
-                }
+                heard = self.events.recv() => heard,
+            };
+            self.take(heard, &mut message);
+        }
+        while message.updates.len() < UPDATES_MAX && self.missed == 0 {
+            match self.events.try_recv() {
+                Some(heard) => self.take(heard, &mut message),
+                None => break,
             }
         }
         Some(message)
+    }
+
+    fn take(&mut self, heard: Heard, message: &mut WatchTasksResponse) {
+        match heard {
+            Heard::Event(event) => message.updates.extend(self.filter.update(&event)),
+            Heard::Gap(gap) if message.updates.is_empty() => message.missed += gap.missed.unwrap_or(1),
+            // A gap belongs before the updates that follow it.
+            Heard::Gap(gap) => self.missed += gap.missed.unwrap_or(1),
+        }
     }
 }
 
@@ -96,8 +102,8 @@ impl Filter {
         })
     }
 
-    fn update(&self, event: Event) -> Option<TaskUpdate> {
-        let task = event.task?;
+    fn update(&self, event: &Event) -> Option<TaskUpdate> {
+        let task = event.task()?;
         let passes = |set: &HashSet<String>, word: &str| set.is_empty() || set.contains(word);
         let passes = passes(&self.ids, task.id.as_str())
             && passes(&self.queues, task.queue.as_str())
@@ -114,11 +120,11 @@ impl Filter {
             revision: task.revision,
             priority: task.priority.0.into(),
             attempts: task.attempts,
-            error: task.error.map(String::from),
-            progress: task.progress.map(Into::into),
+            error: task.error.as_deref().map(str::to_owned),
+            progress: task.progress.clone().map(Into::into),
             duration_ms: task.duration_ms,
             next_at: task.next_at.map(timestamp),
-            worker_id: event.worker.map(|worker| worker.as_str().to_owned()),
+            worker_id: task.worker.as_ref().map(|worker| worker.as_str().to_owned()),
         })
     }
 }

@@ -12,6 +12,16 @@ use crate::http::Client;
 type Row = (&'static str, &'static str, u16, &'static str, &'static str);
 
 const ROWS: &[Row] = &[
+    ("GET /api/v1/events?type=task.unknown", "", 400, "malformed", "type"),
+    ("GET /api/v1/events?type=", "", 400, "malformed", "type"),
+    ("GET /api/v1/events?queue=%3Cscript%3E", "", 400, "malformed", "queue"),
+    ("GET /api/v1/events?task=a%20b", "", 400, "malformed", "task"),
+    ("GET /api/v1/events?last_id=-1", "", 400, "malformed", "last_id"),
+    ("GET /api/v1/events?last_id=18446744073709551616", "", 400, "malformed", "last_id"),
+    ("GET /api/v1/events?colour=red", "", 400, "malformed", ""),
+    ("GET /ws?colour=red", "", 400, "malformed", ""),
+    ("GET /ws?type=nothing", "", 400, "malformed", "type"),
+    ("GET /ws", "", 426, "upgrade_required", ""),
     ("POST /api/v1/tasks", "", 400, "malformed", ""),
     ("POST /api/v1/tasks", "{", 400, "malformed", ""),
     ("POST /api/v1/tasks", "[]", 400, "malformed", ""),

@@ -54,6 +54,33 @@ fn engine_completes_what_it_submits_and_compares_the_same_groups() {
 }
 
 #[test]
+fn events_are_heard_and_nothing_is_lost() {
+    let report = bench(&[
+        "events",
+        "--seconds",
+        "1",
+        "--rounds",
+        "1",
+        "--listeners",
+        "5",
+        "--everything",
+        "1",
+        "--queues",
+        "4",
+        "--rate",
+        "40",
+    ]);
+    let results = &report["results"];
+    let round = &results["rounds"][0];
+    check_latency(&round["alone"]);
+    check_latency(&round["heard"]);
+    // Submitted, started and completed, for one who hears everything and for one of each queue.
+    assert_eq!(whole(&round["listeners"]["events"]), 40 * 3 * 2, "{round}");
+    assert_eq!((whole(&results["missed"]), whole(&round["listeners"]["cut"])), (0, 0));
+    assert_eq!(whole(&results["tasks"]), 120, "warming up, alone and listened to");
+}
+
+#[test]
 fn engine_works_in_batches() {
     let report = bench(&[
         "engine",

@@ -50,6 +50,8 @@ const COMMANDS: &[&str] = &[
     "worker pause",
     "worker resume",
     "worker exec",
+    "events",
+    "events tail",
     "config",
     "config show",
     "config check",

@@ -8,6 +8,8 @@ mod broker_process;
 mod cli;
 mod config;
 mod dead_groups;
+mod events;
+mod events_client;
 mod frames;
 mod grpc_client;
 mod grpc_limits;

@@ -65,6 +65,13 @@ fn the_guide_to_workflows_runs_as_written() {
     run("docs/workflows.md", &said);
 }
 
+#[test]
+fn the_guide_to_events_runs_as_written() {
+    let said =
+        ["task.started", "task.completed", "system.metrics", "\"type\":\"queue.depth\"", "retry: 1000"];
+    run("docs/events.md", &said);
+}
+
 /// Runs every block of a document; together they must have printed `said`.
 fn run(document: &str, said: &[&str]) {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document));

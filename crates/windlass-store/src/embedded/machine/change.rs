@@ -60,6 +60,7 @@ impl Machine {
             self.next_number += 1;
         }
         self.write_down(change, from, &record);
+        self.signals.changed(Some(change), &record);
         self.settle_key(&record, change)?;
         if let Change::Reprioritised { .. } | Change::Moved { .. } = change {
             self.relocate(&record, Located { lane, home, queue, priority, keys: before })?;

@@ -135,6 +135,7 @@ impl Machine {
         if record.member {
             self.node_moved(record.seq, None, Some(record.state_name()))?;
         }
+        self.signals.changed(None, &record);
         Ok(match old {
             Some(old) => Inserted::Replaced { new: Box::new(record), old },
             None => Inserted::New(record),

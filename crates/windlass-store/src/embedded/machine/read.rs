@@ -12,7 +12,7 @@ use super::{Machine, decode_body, missing};
 use crate::embedded::codec;
 use crate::embedded::dirty::{Keys, PRUNE_LANE, WAKE_LANE};
 use crate::embedded::index::Beyond;
-use crate::embedded::names::LaneNames;
+use crate::embedded::names::{LaneNames, Queue};
 use crate::embedded::tables::Snapshot;
 use crate::store::{Due, Error, Expire, Extend, Extended, Ledger, List, Page, QueueCounts, Scan};
 
@@ -111,7 +111,12 @@ impl Machine {
                 let extended = self.leases.extend(record.seq, input.lease_ms, input.progress.clone(), now);
                 self.tell_nearer_lease(record.seq);
                 match extended {
-                    Some(expires_at) => Extended::Until { expires_at },
+                    Some(expires_at) => {
+                        if let Some(progress) = &input.progress {
+                            self.signals.progressed(&record, progress, now.wall);
+                        }
+                        Extended::Until { expires_at }
+                    }
                     None => Extended::LeaseLost,
                 }
             }
@@ -128,6 +133,18 @@ impl Machine {
 
     pub(in crate::embedded) fn ledger(&self) -> Ledger {
         self.ledger
+    }
+
+    /// What is kept of every queue, and nothing that has to be looked for.
+    pub(in crate::embedded) fn depths(&self) -> Vec<QueueCounts> {
+        let depth = |(_, queue): (u32, &Queue)| QueueCounts {
+            name: queue.name.clone(),
+            paused: queue.paused,
+            by_state: queue.by_state,
+            pending_by_class: queue.pending_by_class,
+            oldest_pending_at: None,
+        };
+        self.names.queues().map(depth).collect()
     }
 
     pub(in crate::embedded) fn queues(&self, only: Option<&Name>) -> Result<Vec<QueueCounts>, Error> {

@@ -13,10 +13,10 @@ use crate::bench::engine::expect;
 use crate::bench::{Error, io};
 
 #[derive(Debug)]
-pub(super) struct Worker {
+pub(in crate::bench) struct Worker {
     connection: Connection,
     claim: Vec<u8>,
-    pub(super) completed: u64,
+    pub(in crate::bench) completed: u64,
 }
 
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ struct Leased<'a> {
 }
 
 impl Worker {
-    pub(super) async fn open(
+    pub(in crate::bench) async fn open(
         addr: SocketAddr,
         number: u64,
         queue: &str,
@@ -49,7 +49,7 @@ impl Worker {
     }
 
     /// Claims once, shows each payload to `start`, completes everything, and says how much that was.
-    pub(super) async fn turn(&mut self, mut start: impl FnMut(&str)) -> Result<u64, Error> {
+    pub(in crate::bench) async fn turn(&mut self, mut start: impl FnMut(&str)) -> Result<u64, Error> {
         let call = "a claim";
         let answer = self.connection.call(&self.claim).await.map_err(io("claim"))?;
         let claimed: Claimed<'_> = serde_json::from_slice(answer.ok(call)?)

@@ -1,0 +1,280 @@
+//! From those who make events to those who hear them.
+//!
+//! Whoever commits a change holds the store's state while it tells the feed, so that side is an intake: a lock that is held for
+//! the push of one pointer, and by nobody else for longer than it takes to empty it. The *pump* moves what is in the intake into
+//! the ring and wakes the listeners, at once when it is quiet and at a pace when it is not: a thousand listeners are then woken
+//! some twenty times a second and not for every event.
+//!
+//! Ids are given in the intake. They begin at the wall clock in microseconds, faster than any broker makes events, so a restarted
+//! broker never gives an id again; neither does a feed that was switched off for a while ([`Feed::fall_silent`]), because what
+//! happened meanwhile has no ids and must be missing from somewhere.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use windlass_core::limits::{EVENTS_KEPT_BYTES_MAX, EVENTS_KEPT_MAX, EVENTS_LINGER_MS};
+use windlass_core::{Change, Name, Progress, Record};
+use windlass_store::{Clock, Observed, Observer};
+
+use super::ring::Ring;
+use super::{Event, EventData, EventKind, TaskFacts, kinds};
+use crate::broker::Broker;
+use crate::change::Happened;
+
+/// How long the pump rests after it woke the listeners, with few and with many of them.
+const REST_MS_MIN: u64 = 5;
+const REST_MS_MAX: u64 = 40;
+/// The number of listeners at which the rest is the longest.
+const MANY: u64 = 1000;
+
+#[derive(Debug)]
+pub(crate) struct Feed {
+    clock: Arc<dyn Clock>,
+    /// Where the changes come from; `None` if the store cannot tell, and the broker tells what it knows.
+    observed: Option<Arc<Observed>>,
+    /// Ids below were given by an earlier process.
+    pub(super) boot: u64,
+    recording: AtomicBool,
+    intake: Mutex<Intake>,
+    /// Locked before the intake.
+    pub(super) ring: RwLock<Ring>,
+    /// The id behind the last event in the ring.
+    pub(super) told: watch::Sender<u64>,
+    /// The pump sleeps until the bell rings.
+    asleep: AtomicBool,
+    bell: Notify,
+    /// Locked before the ring.
+    pub(super) seats: Mutex<Seats>,
+    /// Somebody came or went.
+    pub(super) turnstile: Notify,
+    pub(super) tallies: Tallies,
+}
+
+#[derive(Debug)]
+struct Intake {
+    next: u64,
+    events: VecDeque<Arc<Event>>,
+    bytes: usize,
+}
+
+/// Who is there.
+#[derive(Debug, Default)]
+pub(super) struct Seats {
+    pub(super) listeners: usize,
+    /// Those who want the figures of every second.
+    pub(super) figures: usize,
+    /// When the last listener left.
+    pub(super) left: Option<Instant>,
+    /// The first id since recording began: before it there is a gap of unknown size.
+    pub(super) era: u64,
+}
+
+/// What only grows.
+#[derive(Debug, Default)]
+pub(super) struct Tallies {
+    pub(super) recorded: AtomicU64,
+    pub(super) started: AtomicU64,
+    pub(super) retried: AtomicU64,
+    /// Events that listeners did not get because they fell behind, those of each counted.
+    pub(super) missed: AtomicU64,
+    pub(super) cut: AtomicU64,
+}
+
+impl Feed {
+    pub(crate) fn new(clock: Arc<dyn Clock>, observed: Option<Arc<Observed>>) -> Arc<Feed> {
+        let boot = clock.now().wall.saturating_mul(1000);
+        let feed = Arc::new(Feed {
+            clock,
+            boot,
+            recording: AtomicBool::new(false),
+            intake: Mutex::new(Intake { next: boot, events: VecDeque::new(), bytes: 0 }),
+            ring: RwLock::new(Ring::new(boot)),
+            told: watch::Sender::new(boot),
+            asleep: AtomicBool::new(false),
+            bell: Notify::new(),
+            seats: Mutex::new(Seats { era: boot, ..Seats::default() }),
+            turnstile: Notify::new(),
+            tallies: Tallies::default(),
+            observed,
+        });
+        if let Some(observed) = &feed.observed {
+            let observer: Arc<dyn Observer> = feed.clone();
+            observed.observe(Arc::downgrade(&observer));
+        }
+        feed
+    }
+
+    /// Whether events are built at all.
+    pub(crate) fn is_recording(&self) -> bool {
+        self.recording.load(Ordering::Relaxed)
+    }
+
+    /// Begins to record, unless it does; call it with the seats locked.
+    pub(super) fn begin(&self, seats: &mut Seats) {
+        if self.is_recording() {
+            return;
+        }
+        let mut ring = self.ring.write();
+        let mut intake = self.intake.lock();
+        intake.next = (intake.next + 1).max(self.clock.now().wall.saturating_mul(1000));
+        seats.era = intake.next;
+        *ring = Ring::new(intake.next);
+        self.record(true);
+    }
+
+    fn record(&self, on: bool) {
+        self.recording.store(on, Ordering::Relaxed);
+        if let Some(observed) = &self.observed {
+            observed.listen(on);
+        }
+    }
+
+    /// Stops recording if nobody has listened for long enough; says when to ask again, if anybody may leave.
+    pub(super) fn fall_silent(&self) -> Option<Instant> {
+        let seats = self.seats.lock();
+        let end = seats.left? + Duration::from_millis(EVENTS_LINGER_MS);
+        if seats.listeners > 0 || !self.is_recording() {
+            return None;
+        }
+        if Instant::now() < end {
+            return Some(end);
+        }
+        self.record(false);
+        let mut ring = self.ring.write();
+        let mut intake = self.intake.lock();
+        let forgotten = std::mem::take(&mut intake.events);
+        intake.bytes = 0;
+        let ring = std::mem::replace(&mut *ring, Ring::new(intake.next));
+        drop(intake);
+        drop((forgotten, ring));
+        None
+    }
+
+    pub(crate) fn worker(&self, kind: EventKind, worker: &Name, at: u64) {
+        if self.is_recording() {
+            self.publish(Event::new(kind, at, EventData::Worker(worker.clone())));
+        }
+    }
+
+    /// Whether the broker has to tell what it sees, because the store does not.
+    pub(crate) fn wants_seen(&self) -> bool {
+        self.observed.is_none() && self.is_recording()
+    }
+
+    pub(crate) fn happened(&self, what: Happened, after: &Record, at: u64) {
+        match what {
+            Happened::Started => _ = self.tallies.started.fetch_add(1, Ordering::Relaxed),
+            Happened::Failed | Happened::LeaseLost | Happened::Requeued if !after.state.is_terminal() => {
+                self.tallies.retried.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+        for kind in kinds(what, after) {
+            self.publish(Event::new(*kind, at, EventData::Task(TaskFacts::of(*kind, after))));
+        }
+    }
+
+    pub(super) fn publish(&self, event: Event) {
+        let mut event = Arc::new(event);
+        let mut lost = None;
+        {
+            let mut intake = self.intake.lock();
+            if let Some(event) = Arc::get_mut(&mut event) {
+                event.id = intake.next;
+            }
+            intake.next += 1;
+            intake.bytes += event.weight();
+            intake.events.push_back(event);
+            if intake.events.len() > EVENTS_KEPT_MAX || intake.bytes > EVENTS_KEPT_BYTES_MAX {
+                lost = intake.events.pop_front();
+                intake.bytes -= lost.as_ref().map_or(0, |event| event.weight());
+            }
+        }
+        drop(lost);
+        self.tallies.recorded.fetch_add(1, Ordering::Relaxed);
+        if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
+            self.bell.notify_one();
+        }
+    }
+
+    /// Moves what is in the intake to the ring and wakes those who wait for it.
+    pub(super) fn turn(&self) {
+        let mut ring = self.ring.write();
+        let mut intake = self.intake.lock();
+        let events = std::mem::take(&mut intake.events);
+        intake.bytes = 0;
+        drop(intake);
+        if events.is_empty() {
+            return;
+        }
+        let gone = ring.append(events);
+        let end = ring.end();
+        drop(ring);
+        self.told.send_replace(end);
+        drop(gone);
+    }
+
+    /// The id that the next event will have.
+    pub(super) fn next(&self) -> u64 {
+        self.intake.lock().next
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        self.clock.now().wall
+    }
+
+    fn rest(&self) -> Duration {
+        let listeners = self.seats.lock().listeners as u64;
+        Duration::from_millis(REST_MS_MIN + (REST_MS_MAX - REST_MS_MIN) * listeners.min(MANY) / MANY)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.intake.lock().events.is_empty()
+    }
+}
+
+impl Observer for Feed {
+    fn changed(&self, change: Option<&Change>, after: &Record) {
+        let what = change.map_or(Happened::Submitted, Happened::of);
+        self.happened(what, after, change.map_or(after.created_at, Change::at));
+    }
+
+    fn paused(&self, queue: &Name, paused: bool) {
+        let kind = if paused { EventKind::QueuePaused } else { EventKind::QueueResumed };
+        self.publish(Event::new(kind, self.now(), EventData::Queue(queue.clone())));
+    }
+
+    fn progressed(&self, record: &Record, progress: &Progress, at: u64) {
+        let facts =
+            TaskFacts { progress: Some(progress.clone()), ..TaskFacts::of(EventKind::Progress, record) };
+        self.publish(Event::new(EventKind::Progress, at, EventData::Task(facts)));
+    }
+}
+
+/// Keeps the events moving until the broker stops.
+pub(crate) async fn pump(broker: Broker) {
+    let feed = &broker.inner.events;
+    let stopping = &broker.inner.stopping;
+    while !stopping.is_cancelled() {
+        feed.asleep.store(true, Ordering::SeqCst);
+        if feed.is_empty() {
+            tokio::select! {
+                () = feed.bell.notified() => {}
+                () = stopping.cancelled() => {}
+            }
+        }
+        feed.asleep.store(false, Ordering::SeqCst);
+        feed.turn();
+        tokio::select! {
+            // sleep: what comes meanwhile is told together.
+            () = tokio::time::sleep(feed.rest()) => {}
+            () = stopping.cancelled() => {}
+        }
+    }
+    feed.turn();
+}

@@ -1,0 +1,151 @@
+//! The figures of every second, while somebody wants them; and the end of recording when nobody has listened for long.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use windlass_core::limits::EVENT_QUEUES_MAX;
+use windlass_core::{Name, StateName};
+use windlass_store::QueueCounts;
+
+use super::{Event, EventData, EventKind};
+use crate::broker::Broker;
+use crate::error::Error;
+
+const EVERY: Duration = Duration::from_secs(1);
+/// Figures take at most one part in this many of the time, however many queues there are.
+const SHARE: u32 = 50;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueDepth {
+    pub queue: Name,
+    /// By [`StateName::index`].
+    pub by_state: [u64; 8],
+    /// Of the oldest pending task, where a store knows it without a search.
+    pub oldest_pending_ms: Option<u64>,
+    pub paused: bool,
+}
+
+/// Totals grow while the broker runs; what lies between two of them is a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SystemFigures {
+    pub submitted: u64,
+    pub started: u64,
+    pub completed: u64,
+    /// Attempts, lost leases included.
+    pub failed: u64,
+    pub retried: u64,
+    pub dead_lettered: u64,
+    /// Expired ones included.
+    pub cancelled: u64,
+    pub workers: usize,
+    pub running: u64,
+    pub pending: u64,
+    pub memory_bytes: Option<u64>,
+    /// 100 is one core.
+    pub cpu_percent: Option<f64>,
+}
+
+/// Runs until the broker stops.
+pub(crate) async fn tell_figures(broker: Broker) {
+    let feed = &broker.inner.events;
+    let mut processor = Processor::default();
+    loop {
+        let wanted = feed.seats.lock().figures > 0;
+        let began = Instant::now();
+        if wanted && let Err(error) = broker.publish_figures(&mut processor).await {
+            tracing::debug!(%error, "the figures of this second are missing");
+        }
+        let next = if wanted { Some(began + EVERY.max(began.elapsed() * SHARE)) } else { feed.fall_silent() };
+        tokio::select! {
+            () = broker.inner.stopping.cancelled() => return,
+            // sleep: until the next second, or until events need not be kept any more.
+            () = sleep_until(next) => {}
+            // Whoever comes first gets figures at once; for the others the second goes on.
+            () = feed.turnstile.notified(), if !wanted => {}
+        }
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Broker {
+    async fn publish_figures(&self, processor: &mut Processor) -> Result<(), Error> {
+        let feed = &self.inner.events;
+        let queues = self.inner.store.depths().await?;
+        let ledger = self.inner.store.ledger().await?;
+        let now = self.now();
+        let sum = |state: StateName| queues.iter().map(|queue| queue.by_state[state.index()]).sum();
+        let figures = SystemFigures {
+            submitted: ledger.submitted,
+            started: feed.tallies.started.load(Ordering::Relaxed),
+            completed: ledger.completed,
+            failed: ledger.failed + ledger.crashed,
+            retried: feed.tallies.retried.load(Ordering::Relaxed),
+            dead_lettered: ledger.dead_lettered,
+            cancelled: ledger.cancelled + ledger.expired,
+            workers: self.inner.workers.active(now),
+            running: sum(StateName::Running),
+            pending: sum(StateName::Pending),
+            memory_bytes: memory_bytes(),
+            cpu_percent: processor.percent(now.mono),
+        };
+        let depths = deepest(queues, now.wall);
+        feed.publish(Event::new(EventKind::QueueDepth, now.wall, EventData::Depths(depths)));
+        feed.publish(Event::new(EventKind::SystemMetrics, now.wall, EventData::Figures(figures)));
+        Ok(())
+    }
+}
+
+/// The deepest queues, the deepest first.
+fn deepest(mut queues: Vec<QueueCounts>, now: u64) -> Vec<QueueDepth> {
+    let depth =
+        |queue: &QueueCounts| std::cmp::Reverse(queue.waiting() + queue.by_state[StateName::Running.index()]);
+    if queues.len() > EVENT_QUEUES_MAX {
+        queues.select_nth_unstable_by_key(EVENT_QUEUES_MAX, depth);
+        queues.truncate(EVENT_QUEUES_MAX);
+    }
+    queues.sort_unstable_by(|a, b| depth(a).cmp(&depth(b)).then_with(|| a.name.cmp(&b.name)));
+    let shown = |queue: QueueCounts| QueueDepth {
+        queue: queue.name,
+        by_state: queue.by_state,
+        oldest_pending_ms: queue.oldest_pending_at.map(|at| now.saturating_sub(at)),
+        paused: queue.paused,
+    };
+    queues.into_iter().map(shown).collect()
+}
+
+/// How much of a core this process took since it was last asked.
+#[derive(Debug, Default)]
+struct Processor {
+    last: Option<(u64, u64)>,
+}
+
+impl Processor {
+    fn percent(&mut self, mono_ms: u64) -> Option<f64> {
+        let taken_ms = processor_ms()?;
+        let (then, before_ms) = self.last.replace((mono_ms, taken_ms))?;
+        let passed = mono_ms.checked_sub(then).filter(|ms| *ms > 0)?;
+        Some(taken_ms.saturating_sub(before_ms) as f64 * 100.0 / passed as f64)
+    }
+}
+
+/// User and system time, as Linux tells it: in hundredths of a second.
+fn processor_ms() -> Option<u64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The name of the program stands in brackets and may contain anything.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    Some((ticks()? + ticks()?) * 10)
+}
+
+fn memory_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+}

@@ -1,0 +1,227 @@
+//! One who hears: a place in the ring, and what passes its filter.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use windlass_core::limits::{EVENTS_READ_MAX, EVENTS_SCAN_MAX};
+
+use super::feed::Feed;
+use super::{Event, EventFilter, EventKind, Kinds};
+use crate::broker::Broker;
+use crate::error::Error;
+
+/// What a listener gets.
+#[derive(Debug, Clone)]
+pub enum Heard {
+    Event(Arc<Event>),
+    Gap(Gap),
+}
+
+/// Events are missing here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// Whoever comes back with this id as the last one goes on behind the gap.
+    pub id: u64,
+    /// Wall clock.
+    pub at: u64,
+    /// How many, whether or not they would have passed the filter; `None` if nobody counted them.
+    pub missed: Option<u64>,
+    pub reason: GapReason,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GapReason {
+    /// The last id was given by a broker that is no more.
+    Restart,
+    /// More happened than is kept.
+    Overrun,
+    /// Nobody listened for so long that nothing was kept.
+    Expired,
+}
+
+impl GapReason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            GapReason::Restart => "restart",
+            GapReason::Overrun => "overrun",
+            GapReason::Expired => "expired",
+        }
+    }
+}
+
+/// How many listen, and how they fare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Audience {
+    pub listeners: usize,
+    /// Events built since the broker started.
+    pub recorded: u64,
+    /// Events that did not reach a listener because it fell behind, for each of them.
+    pub missed: u64,
+    /// Listeners that were cut because they did not read.
+    pub cut: u64,
+}
+
+/// Hears events until it is dropped. What it holds is bounded, however slow it is.
+#[derive(Debug)]
+pub struct Listener {
+    feed: Arc<Feed>,
+    filter: EventFilter,
+    /// The id that it looks at next.
+    next: u64,
+    gap: Option<Gap>,
+    ready: VecDeque<Arc<Event>>,
+    told: watch::Receiver<u64>,
+}
+
+impl Broker {
+    /// Hears what passes from now on, or from behind the event `after`, as far as that is kept. Refused when too many listen.
+    pub fn listen(&self, filter: EventFilter, after: Option<u64>) -> Result<Listener, Error> {
+        Listener::enter(&self.inner.events, filter, after, self.inner.settings.listeners_max)
+            .ok_or(Error::TooManyListeners)
+    }
+
+    /// Hears all that happens from now on, without the figures of every second, for a part of this process.
+    pub fn subscribe(&self) -> Listener {
+        let kinds = Kinds::ALL.without(&[EventKind::QueueDepth, EventKind::SystemMetrics]);
+        let filter = EventFilter { kinds, ..EventFilter::default() };
+        Listener::enter(&self.inner.events, filter, None, usize::MAX).expect("there is no limit on these")
+    }
+
+    pub fn audience(&self) -> Audience {
+        let feed = &self.inner.events;
+        Audience {
+            listeners: feed.seats.lock().listeners,
+            recorded: feed.tallies.recorded.load(Ordering::Relaxed),
+            missed: feed.tallies.missed.load(Ordering::Relaxed),
+            cut: feed.tallies.cut.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Listener {
+    fn enter(feed: &Arc<Feed>, filter: EventFilter, after: Option<u64>, max: usize) -> Option<Listener> {
+        let mut seats = feed.seats.lock();
+        if seats.listeners >= max {
+            return None;
+        }
+        feed.begin(&mut seats);
+        seats.listeners += 1;
+        seats.figures += usize::from(filter.wants_figures());
+        seats.left = None;
+        let era = seats.era;
+        drop(seats);
+        feed.turnstile.notify_one();
+        feed.turn();
+        let (next, gap) = match after {
+            None => (feed.next(), None),
+            Some(after) => place(feed, after, era),
+        };
+        Some(Listener {
+            told: feed.told.subscribe(),
+            feed: feed.clone(),
+            filter,
+            next,
+            gap,
+            ready: VecDeque::new(),
+        })
+    }
+
+    /// The next event or gap. May be dropped and called again.
+    pub async fn recv(&mut self) -> Heard {
+        loop {
+            // In this order: what is told during the look is not missed.
+            self.told.borrow_and_update();
+            if let Some(heard) = self.read() {
+                return heard;
+            }
+            // The sender lives as long as the feed, and this holds the feed.
+            let _ = self.told.changed().await;
+        }
+    }
+
+    /// What is there already.
+    pub fn try_recv(&mut self) -> Option<Heard> {
+        self.read().or_else(|| {
+            self.feed.turn();
+            self.read()
+        })
+    }
+
+    /// What is there already, without looking for what was not told yet: for whoever was just woken.
+    pub fn more(&mut self) -> Option<Heard> {
+        self.read()
+    }
+
+    /// It is cut because it does not read.
+    pub fn cut(self) {
+        self.feed.tallies.cut.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn read(&mut self) -> Option<Heard> {
+        if let Some(gap) = self.gap.take() {
+            return Some(Heard::Gap(gap));
+        }
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(Heard::Event(event));
+            }
+            let ring = self.feed.ring.read();
+            if self.next < ring.first() {
+                let missed = ring.first() - self.next;
+                self.next = ring.first();
+                drop(ring);
+                self.feed.tallies.missed.fetch_add(missed, Ordering::Relaxed);
+                return Some(Heard::Gap(Gap {
+                    id: self.next - 1,
+                    at: self.feed.now(),
+                    missed: Some(missed),
+                    reason: GapReason::Overrun,
+                }));
+            }
+            let mut looked_at = 0;
+            for event in ring.from(self.next).take(EVENTS_SCAN_MAX) {
+                looked_at += 1;
+                if self.filter.passes(event) {
+                    self.ready.push_back(event.clone());
+                    if self.ready.len() == EVENTS_READ_MAX {
+                        break;
+                    }
+                }
+            }
+            self.next += looked_at;
+            if looked_at == 0 {
+                return None;
+            }
+        }
+    }
+}
+
+/// Where one begins who heard everything up to `after`.
+fn place(feed: &Feed, after: u64, era: u64) -> (u64, Option<Gap>) {
+    let reason = if after < feed.boot || after >= feed.next() {
+        // An id that was never given is of a broker whose clock was ahead.
+        GapReason::Restart
+    } else if after + 1 < era {
+        GapReason::Expired
+    } else {
+        return (after + 1, None);
+    };
+    let first = feed.ring.read().first();
+    (first, Some(Gap { id: first - 1, at: feed.now(), missed: None, reason }))
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let mut seats = self.feed.seats.lock();
+        seats.listeners -= 1;
+        seats.figures -= usize::from(self.filter.wants_figures());
+        if seats.listeners == 0 {
+            seats.left = Some(Instant::now());
+            drop(seats);
+            self.feed.turnstile.notify_one();
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Server-sent events: what a listener hears, written down in pieces that its connection takes one at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_TYPE, VARY};
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::Response;
+use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::stream::unfold;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use windlass_broker::{Heard, Listener};
+use windlass_core::limits::{LISTENER_BEAT_MS, LISTENER_FAREWELL_MS_MAX, LISTENER_WRITE_BYTES_MAX};
+
+use super::text;
+use crate::api::State;
+
+/// Browsers come back after a second and not all at once with the next event.
+const HELLO: &str = "retry: 1000\n\n";
+const BEAT: &str = ": still here\n\n";
+
+/// `foreign` is the origin of a page from elsewhere that may listen.
+pub(super) fn answer(state: &Arc<State>, listener: Listener, foreign: Option<HeaderValue>) -> Response {
+    let (sender, receiver) = mpsc::channel::<Bytes>(1);
+    let writer = Writer { sender, listener, last_id: 0 };
+    state.room.spawn(writer.serve(state.clone()));
+    let pieces = unfold(receiver, |mut receiver| async move {
+        let piece = receiver.recv().await?;
+        Some((Ok::<_, std::convert::Infallible>(piece), receiver))
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // Proxies that gather answers would hold events back.
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    if let Some(origin) = foreign {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(VARY, HeaderValue::from_static("origin"));
+    }
+    response
+}
+
+struct Writer {
+    sender: mpsc::Sender<Bytes>,
+    listener: Listener,
+    last_id: u64,
+}
+
+/// Why a listener is not served any more.
+enum End {
+    Gone,
+    TooSlow,
+    Stopping,
+}
+
+impl Writer {
+    async fn serve(mut self, state: Arc<State>) {
+        let end = self.write(&state).await;
+        let Writer { sender, listener, last_id } = self;
+        let (reason, patience) = match end {
+            End::Gone => return,
+            End::Stopping => ("stopping", 1000),
+            End::TooSlow => {
+                listener.cut();
+                ("too_slow", LISTENER_FAREWELL_MS_MAX)
+            }
+        };
+        let mut piece = BytesMut::new();
+        put(&mut piece, last_id, &text::closed(last_id, reason));
+        let _ = timeout(Duration::from_millis(patience), sender.send(piece.freeze())).await;
+    }
+
+    async fn write(&mut self, state: &State) -> End {
+        let mut piece = Bytes::from_static(HELLO.as_bytes());
+        loop {
+            match timeout(state.settings.listener_stall, self.sender.send(piece)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return End::Gone,
+                Err(_) => return End::TooSlow,
+            }
+            piece = tokio::select! {
+                biased;
+                () = state.closing.cancelled() => return End::Stopping,
+                () = self.sender.closed() => return End::Gone,
+                heard = self.listener.recv() => self.piece(heard),
+                // sleep: something must be written now and then, or nobody notices a broken connection.
+                () = tokio::time::sleep(Duration::from_millis(LISTENER_BEAT_MS)) => Bytes::from_static(BEAT.as_bytes()),
+            };
+        }
+    }
+
+    /// What there is, up to a size.
+    fn piece(&mut self, first: Heard) -> Bytes {
+        let mut piece = BytesMut::with_capacity(1024);
+        let mut next = Some(first);
+        while let Some(heard) = next {
+            let (id, message) = text::heard(&heard);
+            self.last_id = id;
+            put(&mut piece, id, &message);
+            next = if piece.len() < LISTENER_WRITE_BYTES_MAX { self.listener.more() } else { None };
+        }
+        piece.freeze()
+    }
+}
+
+fn put(piece: &mut BytesMut, id: u64, message: &[u8]) {
+    piece.reserve(message.len() + 40);
+    piece.put_slice(format!("id: {id}\ndata: ").as_bytes());
+    piece.put_slice(message);
+    piece.put_slice(b"\n\n");
+}

@@ -11,7 +11,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn generate() -> Result<(), Box<dyn std::error::Error>> {
     use prost::Message;
 
-    let files = ["task", "error", "tasks", "worker", "admin"].map(|name| format!("windlass/v1/{name}.proto"));
+    let files = ["task", "error", "tasks", "worker", "schedule", "admin"]
+        .map(|name| format!("windlass/v1/{name}.proto"));
     let descriptors = protox::compile(files, ["proto"])?;
     let out = std::path::PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("windlass.v1.bin"), descriptors.encode_to_vec())?;

@@ -16,7 +16,7 @@ mod outcome;
 mod problem;
 mod queues;
 mod retry;
-mod schedule;
+pub(crate) mod schedule;
 mod stats;
 pub(crate) mod submission;
 mod submit;

@@ -23,7 +23,7 @@ pub(crate) mod outcomes;
 pub(crate) mod params;
 pub(crate) mod problem;
 pub(crate) mod queues;
-mod schedules;
+pub(crate) mod schedules;
 pub(crate) mod stats;
 pub(crate) mod tasks;
 #[cfg(test)]

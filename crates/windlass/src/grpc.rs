@@ -10,6 +10,7 @@ mod health;
 mod lists;
 mod operations;
 mod refusal;
+mod schedules;
 mod services;
 mod submits;
 mod tasks;

@@ -5,11 +5,12 @@ use windlass_core::{Name, TaskId};
 use super::names::{given, parsed};
 use super::time::timestamp;
 use super::v1::{
-    ClassCounts, Cluster, DeadLetterGroup, DeadLettersRequest, Ledger, ListDeadLetterGroupsResponse,
-    QueueInfo, Rates, StateCounts, Stats, WorkerInfo,
+    BackgroundLoop, ClassCounts, Cluster, DeadLetterGroup, DeadLettersRequest, Ledger,
+    ListDeadLetterGroupsResponse, QueueInfo, Rates, StateCounts, Stats, WorkerInfo,
 };
 use crate::rest::{
-    self, DeadGroupBody, DeadGroupsBody, DeadSelection, HealthBody, Invalid, QueueBody, StatsBody, WorkerBody,
+    self, DeadGroupBody, DeadGroupsBody, DeadSelection, HealthBody, Invalid, LoopBody, QueueBody, StatsBody,
+    WorkerBody,
 };
 
 impl DeadLettersRequest {
@@ -127,6 +128,22 @@ impl From<HealthBody> for Cluster {
             store: health.store,
             durability: health.durability,
             persistent: health.persistent,
+            sync_interval_ms: health.sync_interval_ms,
+            active_workers: health.active_workers,
+            oldest_pending_age_seconds: health.oldest_pending_age_seconds.map(|age| age.0),
+            last_commit_age_seconds: health.last_commit_age_seconds.map(|age| age.0),
+            uptime_seconds: health.uptime_seconds.0,
+            loops: health.loops.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<LoopBody> for BackgroundLoop {
+    fn from(this: LoopBody) -> Self {
+        Self {
+            name: this.name,
+            last_ok_at: this.last_ok_at.map(|at| timestamp(at.as_ms())),
+            failures_in_a_row: this.failures_in_a_row,
         }
     }
 }

@@ -18,6 +18,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub struct Refusal {
     /// Stable, for programs: the code of the REST interface.
     pub code: String,
+    /// Of the REST interface.
+    pub http_status: Option<u16>,
     pub detail: String,
     pub field: Option<String>,
     pub retry_after: Option<Duration>,
@@ -32,6 +34,7 @@ impl Refusal {
         let info = details.error_info().filter(|info| info.domain == DOMAIN)?;
         Some(Refusal {
             code: info.reason.clone(),
+            http_status: info.metadata.get("http_status").and_then(|status| status.parse().ok()),
             detail: status.message().to_owned(),
             field: info.metadata.get("field").cloned(),
             retry_after: details.retry_info().and_then(|retry| retry.retry_delay),
@@ -52,7 +55,7 @@ impl From<Problem> for Status {
             metadata.insert("field".to_owned(), error.field.clone());
             details.add_bad_request_violation(&error.field, &error.message);
         }
-        if code == Code::Unavailable {
+        if later(problem.status) {
             details.set_retry_info(Some(RETRY_AFTER));
         }
         details.set_error_info(problem.code, DOMAIN, metadata);
@@ -68,7 +71,7 @@ impl From<Invalid> for Status {
 
 impl From<Problem> for Error {
     fn from(mut problem: Problem) -> Self {
-        let later = code(problem.status, &problem.code) == Code::Unavailable;
+        let later = later(problem.status);
         Self {
             code: problem.code,
             detail: problem.detail.unwrap_or(problem.title),
@@ -79,11 +82,16 @@ impl From<Problem> for Error {
     }
 }
 
+/// Whether the same request may succeed a little later.
+fn later(http_status: u16) -> bool {
+    matches!(http_status, 429 | 503)
+}
+
 /// The nearest of the few words that gRPC has.
 fn code(http_status: u16, code: &str) -> Code {
     match (http_status, code) {
         (_, "no_such_route") => Code::Unimplemented,
-        (_, "task_exists" | "unique_conflict") => Code::AlreadyExists,
+        (_, "task_exists" | "unique_conflict" | "schedule_exists" | "workflow_exists") => Code::AlreadyExists,
         (_, "aborted") => Code::Aborted,
         (400 | 422, _) => Code::InvalidArgument,
         (401, _) => Code::Unauthenticated,
@@ -108,7 +116,7 @@ mod tests {
         assert_eq!(status.code(), Code::InvalidArgument);
         let refusal = Refusal::of(&status).unwrap();
         assert_eq!((refusal.code.as_str(), refusal.field.as_deref()), ("out_of_range", Some("priority")));
-        assert_eq!(refusal.retry_after, None);
+        assert_eq!((refusal.http_status, refusal.retry_after), (Some(422), None));
         let full = Status::from(Problem::new(503, "queue_full", "The queue is full"));
         assert_eq!(full.code(), Code::Unavailable);
         assert_eq!(Refusal::of(&full).unwrap().retry_after, Some(RETRY_AFTER));

@@ -61,6 +61,8 @@ impl WorkflowNode {
             queue: record.queue.as_str().to_owned(),
             state: TaskState::from(record.state_name()).into(),
             after,
+            started_at: record.started_at.map(timestamp),
+            completed_at: record.ended_at().map(timestamp),
             error: record.error.map(String::from),
         }
     }

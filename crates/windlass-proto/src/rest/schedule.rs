@@ -74,7 +74,45 @@ pub struct ScheduleCheck {
 impl ScheduleInput<'_> {
     /// `source` is the body that this was read from.
     pub fn check(self, source: &Bytes, given: ScheduleCheck) -> Result<(Name, Definition), Invalid> {
-        let id = checked_id(self.id, given.id.clone())?;
+        let rules = Rules {
+            id: self.id,
+            cron: self.cron,
+            timezone: self.timezone,
+            overlap: self.overlap,
+            catch_up: self.catch_up,
+            window: self.catch_up_window_seconds,
+            jitter: self.jitter_seconds,
+            starts_at: self.starts_at,
+            ends_at: self.ends_at,
+            paused: self.paused,
+        };
+        let now = given.now;
+        rules.check(given, || self.task.check(source, now, SCHEDULE_PAYLOAD_BYTES_MAX))
+    }
+}
+
+/// What a schedule says besides its task, whichever door it comes through.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    pub(crate) id: Option<Name>,
+    pub(crate) cron: String,
+    pub(crate) timezone: Option<String>,
+    pub(crate) overlap: Option<String>,
+    pub(crate) catch_up: Option<String>,
+    pub(crate) window: Option<Seconds>,
+    pub(crate) jitter: Option<Seconds>,
+    pub(crate) starts_at: Option<Time>,
+    pub(crate) ends_at: Option<Time>,
+    pub(crate) paused: bool,
+}
+
+impl Rules {
+    pub(crate) fn check(
+        self,
+        given: ScheduleCheck,
+        task: impl FnOnce() -> Result<Submission, Invalid>,
+    ) -> Result<(Name, Definition), Invalid> {
+        let id = checked_id(self.id, given.id)?;
         let zone = self.timezone.as_deref().unwrap_or("UTC");
         let timing = Timing::parse(&self.cron, zone).map_err(|error| match error {
             InvalidTiming::Cron(message) => Invalid::out_of_range("cron", message),
@@ -99,18 +137,14 @@ impl ScheduleInput<'_> {
         if starts_at.zip(ends_at).is_some_and(|(start, end)| end < start) {
             return Err(Invalid::out_of_range("ends_at", "is before starts_at"));
         }
+        let template = task().and_then(|task| template(task, given.retention_ms));
         let definition = Definition {
             timing,
-            template: template(self.task, source, &given).map_err(|invalid| invalid.within("task"))?,
+            template: template.map_err(|invalid| invalid.within("task"))?,
             overlap,
             catch_up,
-            window_ms: span(
-                self.catch_up_window_seconds,
-                "catch_up_window_seconds",
-                SCHEDULE_WINDOW_MS_DEFAULT,
-                HORIZON_MS,
-            )?,
-            jitter_ms: span(self.jitter_seconds, "jitter_seconds", 0, SCHEDULE_JITTER_MS_MAX)?,
+            window_ms: span(self.window, "catch_up_window_seconds", SCHEDULE_WINDOW_MS_DEFAULT, HORIZON_MS)?,
+            jitter_ms: span(self.jitter, "jitter_seconds", 0, SCHEDULE_JITTER_MS_MAX)?,
             starts_at,
             ends_at,
             paused: self.paused,
@@ -134,8 +168,7 @@ fn checked_id(body: Option<Name>, path: Option<Name>) -> Result<Name, Invalid> {
     Ok(id)
 }
 
-fn template(task: SubmitBody<'_>, source: &Bytes, given: &ScheduleCheck) -> Result<Template, Invalid> {
-    let submission = task.check(source, given.now, SCHEDULE_PAYLOAD_BYTES_MAX)?;
+fn template(submission: Submission, retention_default_ms: u64) -> Result<Template, Invalid> {
     let Submission {
         id,
         queue,
@@ -174,7 +207,7 @@ fn template(task: SubmitBody<'_>, source: &Bytes, given: &ScheduleCheck) -> Resu
         let message = "the tasks of a schedule depend on none";
         return Err(Invalid::new(Fault::NotSupported, "dependencies", message));
     }
-    let retention_ms = retention_ms.unwrap_or(given.retention_ms);
+    let retention_ms = retention_ms.unwrap_or(retention_default_ms);
     let body = Body {
         payload,
         metadata,

@@ -22,7 +22,7 @@ pub(crate) fn read(text: &str) -> Result<u64, Invalid> {
 }
 
 /// For lists in order of name.
-pub(super) fn write_name(name: &Name) -> String {
+pub(crate) fn write_name(name: &Name) -> String {
     write_text(name.as_str())
 }
 

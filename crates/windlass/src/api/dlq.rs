@@ -29,12 +29,16 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 #[utoipa::path(get, path = "/api/v1/dlq", tag = "dead letters", params(ListParams),
     responses((status = 200, description = "A page of tasks", body = TaskPage)))]
 async fn list(State(state): Shared, Params(params): Params<ListParams>) -> Answer {
-    let mut list = params.check()?;
-    if !list.states.is_empty() && !list.states.contains(&StateName::DeadLetter) {
-        return Err(Invalid::out_of_range("state", "all dead letters are in one state").into());
-    }
-    list.states = vec![StateName::DeadLetter];
+    let list = only_dead(params.check()?, "state")?;
     write_page(state.broker.list(list).await?)
+}
+
+/// `field` is what the door calls the states that a list asks for.
+pub(crate) fn only_dead(list: List, field: &'static str) -> Result<List, Invalid> {
+    if !list.states.is_empty() && !list.states.contains(&StateName::DeadLetter) {
+        return Err(Invalid::out_of_range(field, "all dead letters are in one state"));
+    }
+    Ok(List { states: vec![StateName::DeadLetter], ..list })
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

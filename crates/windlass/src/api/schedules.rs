@@ -20,6 +20,7 @@ use windlass_store::ListSchedules;
 use super::answer::{self, Answer};
 use super::body::JsonBytes;
 use super::params::{Params, PathSchedule, limit, parsed};
+use super::problem::Refused;
 use super::{Shared, cursor, now_ms};
 
 /// Slots of a preview that asks for no number.
@@ -64,8 +65,11 @@ async fn put(State(state): Shared, PathSchedule(id): PathSchedule, JsonBytes(byt
 
 fn read(state: &super::State, bytes: &bytes::Bytes, id: Option<Name>) -> Result<(Name, Definition), Invalid> {
     let input: ScheduleInput<'_> = decode(bytes)?;
-    let retention_ms = state.broker.settings().retention_ms;
-    input.check(bytes, ScheduleCheck { id, now: now_ms(), retention_ms })
+    input.check(bytes, given(state, id))
+}
+
+pub(crate) fn given(state: &super::State, id: Option<Name>) -> ScheduleCheck {
+    ScheduleCheck { id, now: now_ms(), retention_ms: state.broker.settings().retention_ms }
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -147,13 +151,16 @@ async fn next(
     PathSchedule(id): PathSchedule,
     Params(params): Params<NextParams>,
 ) -> Answer {
-    let count: Option<u64> = parsed("count", params.count)?;
+    answer::ok(&slots(&state, &id, parsed("count", params.count)?).await?)
+}
+
+pub(crate) async fn slots(state: &super::State, id: &Name, count: Option<u64>) -> Result<SlotsBody, Refused> {
     let count = count.map_or(PREVIEW_DEFAULT, |count| count.min(SCHEDULE_PREVIEW_MAX as u64) as usize);
     if count == 0 {
         return Err(Invalid::out_of_range("count", "must be at least 1").into());
     }
-    let items = state.broker.next_slots(&id, count).await?.into_iter().map(Into::into).collect();
-    answer::ok(&SlotsBody { items })
+    let items = state.broker.next_slots(id, count).await?.into_iter().map(Into::into).collect();
+    Ok(SlotsBody { items })
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -172,13 +179,16 @@ async fn fires(
     PathSchedule(id): PathSchedule,
     Params(params): Params<FiresParams>,
 ) -> Answer {
-    let limit = limit(params.limit)?.min(SCHEDULE_FIRES_KEPT_MAX);
-    let views = state.broker.schedule_fires(&id, limit).await?;
-    let items = views.into_iter().map(|view| FireBody::new(view.fire, view.task)).collect();
-    answer::ok(&FiresBody { items })
+    answer::ok(&last_fires(&state, &id, limit(params.limit)?).await?)
 }
 
-fn body(view: ScheduleView) -> ScheduleBody {
+pub(crate) async fn last_fires(state: &super::State, id: &Name, limit: usize) -> Result<FiresBody, Refused> {
+    let views = state.broker.schedule_fires(id, limit.min(SCHEDULE_FIRES_KEPT_MAX)).await?;
+    let items = views.into_iter().map(|view| FireBody::new(view.fire, view.task)).collect();
+    Ok(FiresBody { items })
+}
+
+pub(crate) fn body(view: ScheduleView) -> ScheduleBody {
     let standing = ReasonBody {
         code: view.standing.code.to_owned(),
         text: view.standing.text,

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_broker::Error;
+use windlass_core::TaskId;
 use windlass_proto::rest::{
     AttemptsBody, ExplanationBody, Problem, ReasonBody, Submission, SubmitBody, TaskBody, TaskPage, Time,
     decode,
@@ -206,13 +207,17 @@ async fn attempts(State(state): Shared, PathId(id): PathId) -> Answer {
 #[utoipa::path(get, path = "/api/v1/tasks/{id}/explain", tag = "tasks", params(("id" = String, Path)),
     responses((status = 200, description = "What holds it up", body = ExplanationBody)))]
 async fn explain(State(state): Shared, PathId(id): PathId) -> Answer {
+    answer::ok(&explanation(&state, id).await?)
+}
+
+pub(crate) async fn explanation(state: &super::State, id: TaskId) -> Result<ExplanationBody, Refused> {
     let explanation = state.broker.explain(&id).await?;
     let reasons = explanation.reasons.into_iter().map(|reason| ReasonBody {
         code: reason.code.to_owned(),
         text: reason.text,
         until: reason.until.map(Time::from_ms),
     });
-    answer::ok(&ExplanationBody {
+    Ok(ExplanationBody {
         id,
         state: explanation.state,
         runnable: explanation.runnable,

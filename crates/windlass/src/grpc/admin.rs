@@ -8,20 +8,23 @@ use windlass_core::{Name, StateName};
 use windlass_proto::grpc::parsed;
 use windlass_proto::grpc::v1::admin_service_server::AdminService;
 use windlass_proto::grpc::v1::{
-    Affected, CancelOperationRequest, Cluster, DeadLettersRequest, GetClusterRequest, GetLimitRequest,
-    GetOperationRequest, GetQueueRequest, GetStatsRequest, GetWorkerRequest, Limit,
-    ListDeadLetterGroupsRequest, ListDeadLetterGroupsResponse, ListLimitsRequest, ListLimitsResponse,
-    ListOperationsRequest, ListOperationsResponse, ListQueuesRequest, ListQueuesResponse, ListTasksRequest,
-    ListTasksResponse, ListWorkersRequest, ListWorkersResponse, Operation, OperationPreview,
-    PauseQueueRequest, PauseWorkerRequest, PurgeQueueRequest, QueueInfo, RemoveLimitRequest,
-    RemoveLimitResponse, ResumeQueueRequest, ResumeWorkerRequest, SetLimitRequest, StartOperationRequest,
-    Stats, WorkerInfo,
+    Affected, CancelOperationRequest, Cluster, CreateScheduleRequest, DeadLettersRequest, GetClusterRequest,
+    GetLimitRequest, GetOperationRequest, GetQueueRequest, GetScheduleRequest, GetStatsRequest,
+    GetWorkerRequest, Limit, ListDeadLetterGroupsRequest, ListDeadLetterGroupsResponse, ListFiresRequest,
+    ListFiresResponse, ListLimitsRequest, ListLimitsResponse, ListNextSlotsRequest, ListNextSlotsResponse,
+    ListOperationsRequest, ListOperationsResponse, ListQueuesRequest, ListQueuesResponse,
+    ListSchedulesRequest, ListSchedulesResponse, ListTasksRequest, ListTasksResponse, ListWorkersRequest,
+    ListWorkersResponse, Operation, OperationPreview, PauseQueueRequest, PauseScheduleRequest,
+    PauseWorkerRequest, PurgeQueueRequest, PutScheduleRequest, QueueInfo, RemoveLimitRequest,
+    RemoveLimitResponse, RemoveScheduleRequest, RemoveScheduleResponse, ResumeQueueRequest,
+    ResumeScheduleRequest, ResumeWorkerRequest, RunScheduleRequest, Schedule, SetLimitRequest,
+    StartOperationRequest, Stats, Task, WorkerInfo,
 };
 use windlass_proto::rest::{LimitBody, read_scope};
 use windlass_store::ListLimits;
 
 use super::refusal::{answer, status};
-use super::{State, lists, operations};
+use super::{State, lists, operations, schedules};
 use crate::api::problem::Refused;
 use crate::api::{dlq, health, limits, now_ms, queues, stats, workers};
 
@@ -88,8 +91,7 @@ impl AdminService for Admin {
     }
 
     async fn list_dead_letters(&self, request: Request<ListTasksRequest>) -> Answer<ListTasksResponse> {
-        let mut list = lists::read(request.into_inner())?;
-        list.states = vec![StateName::DeadLetter];
+        let list = dlq::only_dead(lists::read(request.into_inner())?, "states")?;
         answer(lists::page(&self.0.api.broker, list).await)
     }
 
@@ -167,6 +169,55 @@ impl AdminService for Admin {
         let (scope, name) = (read_scope(&request.scope)?, parsed("name", &request.name)?);
         let removed = self.0.api.broker.remove_limit(scope, name).await;
         answer(removed.map(|()| RemoveLimitResponse {}).map_err(Refused::from))
+    }
+
+    async fn create_schedule(&self, request: Request<CreateScheduleRequest>) -> Answer<Schedule> {
+        answer(schedules::create(&self.0.api, request.into_inner().schedule).await)
+    }
+
+    async fn put_schedule(&self, request: Request<PutScheduleRequest>) -> Answer<Schedule> {
+        answer(schedules::put(&self.0.api, request.into_inner().schedule).await)
+    }
+
+    async fn get_schedule(&self, request: Request<GetScheduleRequest>) -> Answer<Schedule> {
+        let id: Name = parsed("id", &request.into_inner().id)?;
+        answer(self.0.api.broker.schedule(&id).await.map(schedules::shown).map_err(Refused::from))
+    }
+
+    async fn list_schedules(&self, request: Request<ListSchedulesRequest>) -> Answer<ListSchedulesResponse> {
+        answer(schedules::list(&self.0.api, request.into_inner()).await)
+    }
+
+    async fn remove_schedule(
+        &self,
+        request: Request<RemoveScheduleRequest>,
+    ) -> Answer<RemoveScheduleResponse> {
+        let id: Name = parsed("id", &request.into_inner().id)?;
+        let removed = self.0.api.broker.remove_schedule(&id).await;
+        answer(removed.map(|()| RemoveScheduleResponse {}).map_err(Refused::from))
+    }
+
+    async fn run_schedule(&self, request: Request<RunScheduleRequest>) -> Answer<Task> {
+        let id: Name = parsed("id", &request.into_inner().id)?;
+        answer(self.0.api.broker.run_schedule(&id).await.map(Task::from).map_err(Refused::from))
+    }
+
+    async fn pause_schedule(&self, request: Request<PauseScheduleRequest>) -> Answer<Schedule> {
+        let id: Name = parsed("id", &request.into_inner().id)?;
+        answer(self.0.api.broker.pause_schedule(&id).await.map(schedules::shown).map_err(Refused::from))
+    }
+
+    async fn resume_schedule(&self, request: Request<ResumeScheduleRequest>) -> Answer<Schedule> {
+        let id: Name = parsed("id", &request.into_inner().id)?;
+        answer(self.0.api.broker.resume_schedule(&id).await.map(schedules::shown).map_err(Refused::from))
+    }
+
+    async fn list_next_slots(&self, request: Request<ListNextSlotsRequest>) -> Answer<ListNextSlotsResponse> {
+        answer(schedules::slots(&self.0.api, request.into_inner()).await)
+    }
+
+    async fn list_fires(&self, request: Request<ListFiresRequest>) -> Answer<ListFiresResponse> {
+        answer(schedules::fires(&self.0.api, request.into_inner()).await)
     }
 
     async fn get_stats(&self, _: Request<GetStatsRequest>) -> Answer<Stats> {

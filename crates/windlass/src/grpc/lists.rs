@@ -1,8 +1,8 @@
 //! Lists of tasks.
 
 use windlass_broker::Broker;
-use windlass_core::StateName;
 use windlass_core::limits::{PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
+use windlass_core::{Name, StateName};
 use windlass_proto::grpc::v1::{
     ListDeadLetterGroupsRequest, ListTasksRequest, ListTasksResponse, Task, TaskState,
 };
@@ -15,7 +15,7 @@ use crate::api::{cursor, params};
 
 /// Payloads and results on one page: together with the rest they fit into the 4 MiB that common clients accept. A single
 /// task may be larger, and then its reader must accept as much as it submitted.
-const PAGE_BYTES_MAX: usize = 3 * 1024 * 1024;
+pub(super) const PAGE_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 pub(super) fn read(request: ListTasksRequest) -> Result<List, Invalid> {
     let moment = |field, at: Option<_>| {
@@ -35,7 +35,12 @@ pub(super) fn read(request: ListTasksRequest) -> Result<List, Invalid> {
         before: request.cursor.as_deref().filter(|text| !text.is_empty()).map(cursor::read).transpose()?,
         limit: limit(request.limit)?,
     };
-    Ok(list.narrowed(params::filter(request.filter.as_deref().unwrap_or_default())?))
+    let mut words = text(&request.filter);
+    if let Some(key) = given::<Name>("key", &text(&request.key))? {
+        // Nothing that a name may contain means something to a filter.
+        words = format!("{words} key:{key}");
+    }
+    Ok(list.narrowed(params::filter(&words)?))
 }
 
 pub(super) fn read_groups(request: ListDeadLetterGroupsRequest) -> Result<List, Invalid> {

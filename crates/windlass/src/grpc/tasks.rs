@@ -8,17 +8,18 @@ use windlass_core::limits::WAIT_MS_MAX;
 use windlass_proto::grpc::parsed;
 use windlass_proto::grpc::v1::task_service_server::TaskService;
 use windlass_proto::grpc::v1::{
-    CancelTaskRequest, CancelWorkflowRequest, GetTaskRequest, GetWorkflowRequest, ListDependenciesRequest,
-    ListDependenciesResponse, ListTasksRequest, ListTasksResponse, ListWorkflowsRequest,
-    ListWorkflowsResponse, RetryTaskRequest, RetryWorkflowRequest, SubmitBatchRequest, SubmitBatchResponse,
-    SubmitTaskRequest, SubmitTaskResponse, SubmitTasksResponse, SubmitWorkflowRequest, Task,
-    WatchTasksRequest, Workflow,
+    CancelTaskRequest, CancelWorkflowRequest, ExplainTaskRequest, Explanation, ForgetTaskRequest,
+    ForgetTaskResponse, GetTaskRequest, GetWorkflowRequest, ListAttemptsRequest, ListAttemptsResponse,
+    ListDependenciesRequest, ListDependenciesResponse, ListTasksRequest, ListTasksResponse,
+    ListWorkflowsRequest, ListWorkflowsResponse, RetryTaskRequest, RetryWorkflowRequest, SubmitBatchRequest,
+    SubmitBatchResponse, SubmitTaskRequest, SubmitTaskResponse, SubmitTasksResponse, SubmitWorkflowRequest,
+    Task, WatchTasksRequest, Workflow,
 };
-use windlass_proto::rest::Seconds;
+use windlass_proto::rest::{AttemptsBody, Seconds};
 
 use super::refusal::{answer, status};
 use super::{State, lists, submits, watch, workflows};
-use crate::api::problem::Refused;
+use crate::api::{self, problem::Refused};
 
 #[derive(Debug)]
 pub(super) struct Tasks(pub(super) Arc<State>);
@@ -71,6 +72,32 @@ impl TaskService for Tasks {
         let id: TaskId = parsed("id", &request.into_inner().id)?;
         let task = self.0.api.broker.retry(&id).await.map_err(status)?;
         Ok(Response::new(task.into()))
+    }
+
+    async fn forget_task(
+        &self,
+        request: Request<ForgetTaskRequest>,
+    ) -> Result<Response<ForgetTaskResponse>, Status> {
+        let id: TaskId = parsed("id", &request.into_inner().id)?;
+        let forgotten = self.0.api.broker.remove(&id).await;
+        answer(forgotten.map(|()| ForgetTaskResponse {}).map_err(Refused::from))
+    }
+
+    async fn list_attempts(
+        &self,
+        request: Request<ListAttemptsRequest>,
+    ) -> Result<Response<ListAttemptsResponse>, Status> {
+        let id: TaskId = parsed("id", &request.into_inner().id)?;
+        let task = self.0.api.broker.get(&id).await;
+        answer(task.map(|task| AttemptsBody::of(&task).into()).map_err(Refused::from))
+    }
+
+    async fn explain_task(
+        &self,
+        request: Request<ExplainTaskRequest>,
+    ) -> Result<Response<Explanation>, Status> {
+        let id: TaskId = parsed("id", &request.into_inner().id)?;
+        answer(api::tasks::explanation(&self.0.api, id).await.map(Into::into))
     }
 
     async fn list_dependencies(

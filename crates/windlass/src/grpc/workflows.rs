@@ -1,6 +1,7 @@
 //! Workflows, and what a task depends on.
 
 use windlass_broker::Dependency as Known;
+use windlass_core::workflow::task_id;
 use windlass_core::{Name, TaskId};
 use windlass_proto::grpc::parsed;
 use windlass_proto::grpc::v1::{
@@ -11,7 +12,7 @@ use windlass_proto::grpc::v1::{
 use windlass_proto::rest::Invalid;
 use windlass_store::ListWorkflows;
 
-use super::lists;
+use super::lists::{self, PAGE_BYTES_MAX};
 use crate::api::problem::Refused;
 use crate::api::{self, cursor, now_ms};
 
@@ -20,8 +21,13 @@ pub(super) async fn dependencies(
     request: ListDependenciesRequest,
 ) -> Result<ListDependenciesResponse, Refused> {
     let id: TaskId = parsed("id", &request.id)?;
-    let from = place(request.cursor.as_deref())?.unwrap_or(0);
-    let page = state.broker.dependencies(&id, from as usize, lists::limit(request.limit)?).await?;
+    let from = place(request.cursor.as_deref())?.unwrap_or(0) as usize;
+    let mut page = state.broker.dependencies(&id, from, lists::limit(request.limit)?).await?;
+    let fitting = fitting(&page.items);
+    if fitting < page.items.len() {
+        page.items.truncate(fitting);
+        page.next = Some(from.min(page.total) + fitting);
+    }
     let item = |it: Known| Dependency {
         id: it.id.as_str().to_owned(),
         name: it.name,
@@ -35,10 +41,22 @@ pub(super) async fn dependencies(
     })
 }
 
+/// How many of them one message may hold; a single result may be larger.
+fn fitting(items: &[Known]) -> usize {
+    let mut bytes = 0;
+    let fits = |it: &&Known| {
+        bytes += it.result.as_ref().map_or(0, |result| result.bytes().len());
+        bytes <= PAGE_BYTES_MAX
+    };
+    items.iter().take_while(fits).count().max(1).min(items.len())
+}
+
 pub(super) async fn submit(state: &api::State, request: SubmitWorkflowRequest) -> Result<Workflow, Refused> {
     let submission = request.check(now_ms(), state.settings.payload_bytes_max)?;
-    let (submitted, _) = api::workflows::submit_checked(state, None, submission).await?;
-    Ok(Workflow { existed: submitted.existed, ..submitted.workflow.into() })
+    let (submitted, names) = api::workflows::submit_checked(state, None, submission).await?;
+    let id = |name: &Name| Some((name.to_string(), task_id(&submitted.workflow.id, name)?.to_string()));
+    let task_ids = names.iter().filter_map(id).collect();
+    Ok(Workflow { existed: submitted.existed, task_ids, ..submitted.workflow.into() })
 }
 
 pub(super) async fn get(state: &api::State, request: GetWorkflowRequest) -> Result<Workflow, Refused> {

@@ -1,14 +1,20 @@
-//! The producer: submits tasks and waits for what becomes of them.
+//! The client: submits tasks, waits for what becomes of them, and asks and tells a broker everything else that it understands.
+//!
+//! A [`Client`] has one of three lines to its broker, and the same calls over each. Submitting and waiting are here, all others
+//! in `calls`.
 //!
 //! Every task has its id before the first try, so a submit that got no answer is repeated without fear: the broker
 //! answers the second one with the task of the first. Tries go on for [`Client::patience`], with growing pauses of which
 //! half is random, and end early at any answer that time will not change.
 
 pub mod blocking;
+mod calls;
 #[cfg(any(test, feature = "embedded"))]
 mod embedded;
 mod patience;
+mod schedule;
 mod submit;
+mod workflow;
 
 use std::time::Duration;
 
@@ -17,10 +23,12 @@ use tokio::time::Instant;
 use windlass_core::limits::{BATCH_DEPENDENCIES_MAX, BATCH_TASKS_MAX};
 use windlass_core::{Payload, StateName, TaskId};
 
+pub use schedule::NewSchedule;
 pub use submit::Submit;
 pub(crate) use submit::ms as moment_ms;
 /// A task as the broker shows it.
 pub use windlass_proto::rest::TaskBody as Task;
+pub use workflow::NewWorkflow;
 
 use crate::error::Error;
 use crate::grpc::Grpc;
@@ -45,7 +53,7 @@ enum Line {
     Grpc(Grpc),
     Rest(rest::Client),
     #[cfg(any(test, feature = "embedded"))]
-    Broker(windlass_broker::Broker),
+    Broker(embedded::Embedded),
 }
 
 /// What the broker answers to a submit, when the task is durable.
@@ -72,7 +80,7 @@ impl Client {
     /// Straight on a broker in the same process.
     #[cfg(any(test, feature = "embedded"))]
     pub fn embedded(broker: windlass_broker::Broker) -> Self {
-        Self::over(Line::Broker(broker))
+        Self::over(Line::Broker(embedded::Embedded(broker)))
     }
 
     fn over(line: Line) -> Self {
@@ -123,7 +131,7 @@ impl Client {
                 Line::Grpc(grpc) => grpc.submit(batch, atomic).await,
                 Line::Rest(rest) => submit::over_rest(rest, batch, atomic).await,
                 #[cfg(any(test, feature = "embedded"))]
-                Line::Broker(broker) => embedded::submit(broker, batch, atomic).await,
+                Line::Broker(broker) => broker.submit(batch, atomic).await,
             };
             match answer {
                 Err(error) => patience.after(error).await?,
@@ -168,32 +176,12 @@ impl Client {
                 Line::Grpc(grpc) => grpc.task(id, wait).await,
                 Line::Rest(rest) => rest.wait(id, wait).await,
                 #[cfg(any(test, feature = "embedded"))]
-                Line::Broker(broker) => embedded::task(broker, id, wait).await,
+                Line::Broker(broker) => broker.task(id, wait).await,
             };
             match answer {
                 Err(error) => patience.after(error).await?,
                 answered => return answered,
             }
-        }
-    }
-
-    /// Cancels a task that has not ended. Its handler is told if it runs.
-    pub async fn cancel(&self, id: &TaskId) -> Result<Task, Error> {
-        match &self.line {
-            Line::Grpc(grpc) => grpc.cancel(id).await,
-            Line::Rest(rest) => rest.cancel(id).await,
-            #[cfg(any(test, feature = "embedded"))]
-            Line::Broker(broker) => embedded::answer(broker.cancel(id).await),
-        }
-    }
-
-    /// Runs a dead or cancelled task again.
-    pub async fn retry(&self, id: &TaskId) -> Result<Task, Error> {
-        match &self.line {
-            Line::Grpc(grpc) => grpc.retry(id).await,
-            Line::Rest(rest) => rest.retry(id).await,
-            #[cfg(any(test, feature = "embedded"))]
-            Line::Broker(broker) => embedded::answer(broker.retry(id).await),
         }
     }
 }

@@ -9,8 +9,12 @@ pub mod rest;
 pub mod testing;
 pub mod worker;
 
-pub use client::{Client, Submit, Submitted, Task, blocking};
+pub use client::{Client, NewSchedule, NewWorkflow, Submit, Submitted, Task, blocking};
 pub use error::Error;
+pub use rest::Filter;
 pub use tokio_util::sync::CancellationToken;
 pub use windlass_core::OnConflict;
+pub use windlass_core::flow::Scope;
+pub use windlass_core::schedule::{CatchUp, Overlap};
+pub use windlass_proto::rest::{DeadSelection, LimitInput, OperationInput, RateBody, Seconds};
 pub use worker::Worker;

@@ -13,8 +13,8 @@ use crate::error::Error;
 /// function, where waiting would stop everybody else.
 #[derive(Debug)]
 pub struct Client {
-    inner: super::Client,
-    runtime: Runtime,
+    pub(super) inner: super::Client,
+    pub(super) runtime: Runtime,
 }
 
 impl Client {
@@ -31,6 +31,12 @@ impl Client {
     /// Over REST; `address` as `http://127.0.0.1:8080`.
     pub fn rest(address: &str) -> Result<Self, Error> {
         Ok(Self { inner: super::Client::rest(address)?, runtime: runtime()? })
+    }
+
+    /// Straight on a broker in the same process, which has a runtime of its own.
+    #[cfg(any(test, feature = "embedded"))]
+    pub fn embedded(broker: windlass_broker::Broker) -> Result<Self, Error> {
+        Ok(Self { inner: super::Client::embedded(broker), runtime: runtime()? })
     }
 
     /// See [`crate::Client::patience`].
@@ -61,14 +67,6 @@ impl Client {
 
     pub fn result<T: DeserializeOwned>(&self, id: &TaskId, wait: Duration) -> Result<T, Error> {
         self.runtime.block_on(self.inner.result(id, wait))
-    }
-
-    pub fn cancel(&self, id: &TaskId) -> Result<Task, Error> {
-        self.runtime.block_on(self.inner.cancel(id))
-    }
-
-    pub fn retry(&self, id: &TaskId) -> Result<Task, Error> {
-        self.runtime.block_on(self.inner.retry(id))
     }
 }
 

@@ -17,6 +17,8 @@ use crate::rest;
 #[derive(Debug, Clone)]
 pub struct Submit {
     pub(crate) id: TaskId,
+    /// Not the random one.
+    pub(crate) id_chosen: bool,
     pub(crate) kind: String,
     pub(crate) payload: Payload,
     pub(crate) queue: Option<String>,
@@ -61,6 +63,7 @@ impl Submit {
     pub fn with(kind: &str, payload: Payload) -> Self {
         Self {
             id: fresh_id(),
+            id_chosen: false,
             kind: kind.to_owned(),
             payload,
             queue: None,
@@ -88,6 +91,7 @@ impl Submit {
     /// An id of your own instead of the random one: the same submit from anywhere makes no second task.
     pub fn id(mut self, id: TaskId) -> Self {
         self.id = id;
+        self.id_chosen = true;
         self
     }
 
@@ -184,6 +188,13 @@ impl Submit {
         self
     }
 
+    /// As the REST interface wants a task whose id is made by others: an id that was chosen is left in, to be refused.
+    pub(crate) fn template(&self) -> Result<SubmitBody<'_>, Error> {
+        let mut body = self.body()?;
+        body.id = body.id.filter(|_| self.id_chosen);
+        Ok(body)
+    }
+
     /// As the REST interface wants it.
     pub(crate) fn body(&self) -> Result<SubmitBody<'_>, Error> {
         let mut body = SubmitBody::new(name("type", &self.kind)?);
@@ -225,11 +236,11 @@ fn fresh_id() -> TaskId {
     TaskId::new(uuid::Uuid::now_v7().hyphenated().encode_lower(&mut text)).expect("a UUID is a valid id")
 }
 
-fn name(field: &'static str, text: &str) -> Result<Name, Error> {
+pub(super) fn name(field: &'static str, text: &str) -> Result<Name, Error> {
     Name::new(text).map_err(|error| Invalid::malformed(field, error.to_string()).into())
 }
 
-fn seconds(length: Duration) -> Seconds {
+pub(super) fn seconds(length: Duration) -> Seconds {
     Seconds::from_ms(length.as_millis() as u64)
 }
 

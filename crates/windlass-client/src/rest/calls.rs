@@ -6,8 +6,9 @@ use reqwest::Method;
 use windlass_core::{Name, TaskId};
 use windlass_proto::rest::{
     Affected, AttemptsBody, BatchResults, BeatBody, ClaimBody, Claimed, CompleteBody, DeadGroupsBody,
-    DeadSelection, ExplanationBody, ExtendBody, Extended, FailBody, HealthBody, OutcomeBody, PulseBody,
-    QueueBody, QueuesBody, ReleaseBody, StatsBody, SubmitBody, TaskBody, TaskPage, WorkerBody, WorkersBody,
+    DeadSelection, ExplanationBody, ExtendBody, Extended, FailBody, HealthBody, Invalid, OutcomeBody,
+    PulseBody, QueueBody, QueuesBody, ReleaseBody, StatsBody, SubmitBody, TaskBody, TaskPage, WorkerBody,
+    WorkersBody,
 };
 
 use super::{ANSWER_TIMEOUT, Client, Filter, json, read, repeat, send};
@@ -124,6 +125,10 @@ impl Client {
     }
 
     pub async fn clear_dead(&self, which: &DeadSelection) -> Result<Affected, Error> {
+        // The route clears all when nothing is named; who means that says so.
+        if which.ids.is_none() && !which.all {
+            return Err(Invalid::malformed("all", "must be true unless ids are given").into());
+        }
         let mut query = Vec::new();
         let mut add = |key, value: Option<String>| query.extend(value.map(|value| (key, value)));
         let ids = |ids: &Vec<TaskId>| ids.iter().map(TaskId::as_str).collect::<Vec<_>>().join(",");

@@ -1,5 +1,5 @@
-use windlass_core::{Name, TaskId};
-use windlass_proto::rest::{DeadSelection, Time};
+use windlass_core::{Name, StateName, TaskId};
+use windlass_proto::rest::{DeadSelection, Invalid, Time};
 
 /// Which tasks a list shows.
 #[derive(Debug, Clone, Default)]
@@ -8,6 +8,8 @@ pub struct Filter {
     pub state: Option<String>,
     pub queue: Option<Name>,
     pub kind: Option<Name>,
+    /// Whose share and limit it counts towards.
+    pub key: Option<Name>,
     pub worker: Option<Name>,
     /// Part of the id, the type or the error.
     pub text: Option<String>,
@@ -26,6 +28,7 @@ impl Filter {
         add("state", self.state.clone());
         add("queue", self.queue.as_ref().map(Name::to_string));
         add("type", self.kind.as_ref().map(Name::to_string));
+        add("key", self.key.as_ref().map(Name::to_string));
         add("worker_id", self.worker.as_ref().map(Name::to_string));
         add("q", self.text.clone());
         add("filter", self.filter.clone());
@@ -34,6 +37,35 @@ impl Filter {
         add("limit", self.limit.map(|limit| limit.to_string()));
         add("cursor", self.cursor.clone());
         query
+    }
+
+    /// The states that it names.
+    pub(crate) fn states(&self) -> Result<Vec<StateName>, Invalid> {
+        let mut states = Vec::new();
+        let words = self.state.as_deref().unwrap_or_default().split(',').filter(|word| !word.is_empty());
+        for word in words {
+            let known = StateName::parse_filter(word)
+                .ok_or_else(|| Invalid::malformed("state", format!("there is no state {word}")))?;
+            states.extend(known);
+        }
+        Ok(states)
+    }
+
+    /// Refuses what groups of dead letters cannot be narrowed by.
+    pub(crate) fn check_groups(&self) -> Result<(), Invalid> {
+        let given = [
+            ("state", self.state.is_some()),
+            ("key", self.key.is_some()),
+            ("worker_id", self.worker.is_some()),
+            ("q", self.text.is_some()),
+            ("created_after", self.created_after.is_some()),
+            ("created_before", self.created_before.is_some()),
+            ("cursor", self.cursor.is_some()),
+        ];
+        match given.into_iter().find(|(_, given)| *given) {
+            Some((field, _)) => Err(Invalid::malformed(field, "is not possible for groups")),
+            None => Ok(()),
+        }
     }
 
     /// The same tasks for an act on dead letters; with `ids`, exactly those.

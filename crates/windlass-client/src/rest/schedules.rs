@@ -5,18 +5,29 @@ use windlass_core::Name;
 use windlass_proto::rest::{FiresBody, ScheduleBody, ScheduleInput, SchedulePage, SlotsBody, TaskBody};
 
 use super::{Client, json, read, repeat, send};
+use crate::client::NewSchedule;
 use crate::error::Error;
 
 const SCHEDULES: [&str; 3] = ["api", "v1", "schedules"];
 
 impl Client {
     /// Makes a schedule; one of the same id is refused.
-    pub async fn create_schedule(&self, body: &ScheduleInput<'_>) -> Result<ScheduleBody, Error> {
-        self.post(&SCHEDULES, body).await
+    pub async fn create_schedule(&self, schedule: &NewSchedule) -> Result<ScheduleBody, Error> {
+        self.create_schedule_of(&schedule.body()?).await
     }
 
     /// Makes a schedule or replaces its definition.
-    pub async fn put_schedule(&self, id: &Name, body: &ScheduleInput<'_>) -> Result<ScheduleBody, Error> {
+    pub async fn put_schedule(&self, schedule: &NewSchedule) -> Result<ScheduleBody, Error> {
+        self.put_schedule_of(&schedule.name()?, &schedule.body()?).await
+    }
+
+    /// The same with a body as the interface takes it.
+    pub async fn create_schedule_of(&self, body: &ScheduleInput<'_>) -> Result<ScheduleBody, Error> {
+        self.post(&SCHEDULES, body).await
+    }
+
+    /// The same with a body as the interface takes it.
+    pub async fn put_schedule_of(&self, id: &Name, body: &ScheduleInput<'_>) -> Result<ScheduleBody, Error> {
         read(repeat(json(self.request(Method::PUT, &of(id, None))?, body)?).await?).await
     }
 

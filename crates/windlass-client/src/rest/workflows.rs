@@ -6,13 +6,19 @@ use windlass_core::{Name, TaskId};
 use windlass_proto::rest::{DependenciesBody, WorkflowBody, WorkflowPage};
 
 use super::Client;
+use crate::client::NewWorkflow;
 use crate::error::Error;
 
 const WORKFLOWS: [&str; 3] = ["api", "v1", "workflows"];
 
 impl Client {
-    /// Submits a graph of tasks, all or none: the text of a workflow as `POST /api/v1/workflows` takes it.
-    pub async fn submit_workflow(&self, graph: &RawValue) -> Result<WorkflowBody, Error> {
+    /// Submits a graph of tasks, all or none.
+    pub async fn submit_workflow(&self, graph: &NewWorkflow) -> Result<WorkflowBody, Error> {
+        self.submit_workflow_text(&graph.json()?).await
+    }
+
+    /// The same with the text of a workflow as `POST /api/v1/workflows` takes it.
+    pub async fn submit_workflow_text(&self, graph: &RawValue) -> Result<WorkflowBody, Error> {
         self.post(&WORKFLOWS, &graph).await
     }
 

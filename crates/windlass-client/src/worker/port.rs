@@ -11,12 +11,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use serde::de::DeserializeOwned;
 use windlass_core::choice::{Mode, Queue};
 use windlass_core::limits::ANSWER_BYTES_MAX;
 use windlass_core::{Name, Payload, Progress, TaskId, Token};
 
 use super::context::{Cause, Job};
 use super::hand::Hand;
+use super::outcome::Failure;
 
 /// Every call must end by itself: an implementation bounds the time it waits for an answer.
 #[async_trait]
@@ -74,6 +76,13 @@ pub struct Dependency {
 }
 
 impl Dependency {
+    /// The result as a typed value; a task without one has `null`. A result that does not fit is fatal: no retry will change it.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        let bytes = self.result.as_ref().map_or(&b"null"[..], |result| &result.bytes()[..]);
+        serde_json::from_slice(bytes)
+            .map_err(|error| Failure::fatal(format!("the result of {} does not fit: {error}", self.id)))
+    }
+
     /// Adds what a page brought; more results than a handler should hold are an error.
     pub(super) fn keep(all: &mut Vec<Dependency>, page: Vec<Dependency>) -> Result<(), Error> {
         all.extend(page);

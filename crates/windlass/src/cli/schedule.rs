@@ -176,8 +176,8 @@ async fn add(args: AddArgs, output: &Output) -> Result<(), Failure> {
         paused: args.paused,
     };
     let schedule = match args.replace {
-        true => client.put_schedule(&args.one.id, &input).await?,
-        false => client.create_schedule(&input).await?,
+        true => client.put_schedule_of(&args.one.id, &input).await?,
+        false => client.create_schedule_of(&input).await?,
     };
     show_one(schedule, output);
     Ok(())

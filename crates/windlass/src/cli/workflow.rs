@@ -47,7 +47,7 @@ pub(crate) async fn run(command: Command, output: &Output) -> Result<(), Failure
             let text = submit::payload(Some(&args.graph))?.unwrap_or_default();
             let graph: &RawValue = serde_json::from_slice(&text)
                 .map_err(|error| Failure::usage(format!("the graph is not JSON: {error}")))?;
-            let made = args.connect.client()?.submit_workflow(graph).await?;
+            let made = args.connect.client()?.submit_workflow_text(graph).await?;
             output.value(&made, || made.id.to_string());
         }
         Command::Get(one) => {

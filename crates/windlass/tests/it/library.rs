@@ -1,11 +1,13 @@
-//! The Rust library against the real binary, over gRPC.
+//! The Rust library against the real binary, over gRPC and REST, and in one process.
 
 mod broker;
+mod calls;
 mod chaos;
 mod connection;
 mod examples;
 mod process;
 mod producer;
+mod workflows;
 
 use windlass_core::StateName;
 use windlass_proto::rest::TaskBody;

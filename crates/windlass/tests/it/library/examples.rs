@@ -40,6 +40,14 @@ fn examples_with_a_broker_run() {
         command
     };
     assert_eq!(output(&mut with("blocking")), "the echo said hello\n");
+    let workflow = output(&mut with("workflow"));
+    assert!(workflow.starts_with("tea costs 60 at market\n"), "{workflow}");
+    assert!(workflow.contains(r#"best is completed, after ["corner", "market"]"#), "{workflow}");
+    let administered = output(&mut with("administer"));
+    assert!(administered.starts_with("nightly is scheduled\nno_worker: "), "{administered}");
+    assert!(
+        administered.ends_with("1 waits\n1 would be cancelled\ncancel began, and the report is cancelled\n")
+    );
     assert_eq!(
         output(&mut with("middleware"))
             .lines()
@@ -70,7 +78,7 @@ fn the_guide_shows_what_the_examples_run() {
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|ending| ending == "rs"))
         .collect();
-    assert_eq!(sources.len(), 7);
+    assert_eq!(sources.len(), 9);
     let code: Vec<String> =
         sources.iter().map(|path| squeeze(&std::fs::read_to_string(path).unwrap())).collect();
     let guides = ["client", "running", "unique"].map(|name| root().join(format!("docs/{name}.md")));

@@ -14,12 +14,15 @@ mod schedules;
 mod services;
 mod submits;
 mod tasks;
+#[cfg(test)]
+mod tests;
 mod watch;
 mod work;
 mod worker;
 mod workflows;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -33,4 +36,6 @@ pub(crate) struct State {
     pub(crate) api: Arc<api::State>,
     /// Cancelled when the server stops: streams that have no end of their own end then.
     pub(crate) closing: CancellationToken,
+    /// How long a client that sends a stream of messages may send no whole one.
+    pub(crate) silence: Duration,
 }

@@ -8,6 +8,8 @@
 
 mod lasting;
 pub(crate) mod stall;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::sync::Arc;

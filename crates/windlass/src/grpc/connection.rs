@@ -42,6 +42,8 @@ pub(crate) struct Limits {
     pub(crate) ping_after: Duration,
     pub(crate) ping_timeout: Duration,
     pub(crate) write_timeout: Duration,
+    /// How long a client that sends a stream of messages may send no whole one: a worker sends a sign of life every 5 s.
+    pub(crate) silence: Duration,
     pub(crate) drain_timeout: Duration,
 }
 
@@ -55,6 +57,7 @@ impl Default for Limits {
             ping_after: Duration::from_secs(10),
             ping_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(30),
+            silence: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(10),
         }
     }
@@ -67,7 +70,7 @@ pub(crate) async fn serve(
     limits: Limits,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    let state = Arc::new(State { api, closing: shutdown.clone() });
+    let state = Arc::new(State { api, closing: shutdown.clone(), silence: limits.silence });
     let services = Services::new(&state, limits.calls).map_err(io::Error::other)?;
     let (places, drain_timeout) = (limits.connections, limits.drain_timeout);
     let server = Arc::new(Server { http: http(&limits), services, shutdown: shutdown.clone(), limits });

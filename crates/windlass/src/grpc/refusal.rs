@@ -22,6 +22,11 @@ pub(super) fn too_late() -> Status {
     status(Refused::new(StatusCode::GATEWAY_TIMEOUT, "deadline", "The deadline of the call is over"))
 }
 
+pub(super) fn silent() -> Status {
+    let title = "No whole message came for too long";
+    status(Refused::new(StatusCode::REQUEST_TIMEOUT, "too_slow", title))
+}
+
 pub(super) fn overloaded() -> Status {
     status(windlass_broker::Error::Busy)
 }

@@ -1,8 +1,10 @@
 //! Taking tasks in: one, a batch, a stream of batches.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::stream::unfold;
+use futures_util::{Stream, StreamExt, TryStreamExt};
 use tonic::{Status, Streaming};
 use windlass_broker::Submitted;
 use windlass_core::limits::{STREAMED_BATCHES_MAX, STREAMED_TASKS_MAX};
@@ -11,7 +13,7 @@ use windlass_proto::grpc::v1::{
 };
 use windlass_proto::rest::{Fault, Invalid};
 
-use super::refusal::{dressed, status};
+use super::refusal::{dressed, silent, status};
 use crate::api::problem::Refused;
 use crate::api::{self, batch::submit_checked, identity, now_ms};
 
@@ -45,10 +47,11 @@ pub(super) async fn batch(
 pub(super) async fn stream(
     state: Arc<api::State>,
     batches: Streaming<SubmitBatchRequest>,
+    silence: Duration,
 ) -> Result<Vec<SubmitResult>, Status> {
     let mut tasks = 0;
-    let committing = batches.map(|read| {
-        let read = read.map_err(dressed).and_then(|request| {
+    let committing = whole(batches, silence).map(|read| {
+        let read = read.and_then(|request| {
             tasks += request.tasks.len();
             if tasks <= STREAMED_TASKS_MAX { Ok(request) } else { Err(too_many()) }
         });
@@ -66,6 +69,20 @@ pub(super) async fn stream(
             Ok(all)
         })
         .await
+}
+
+/// Messages as they come; half a message must not be waited for in vain.
+fn whole(
+    batches: Streaming<SubmitBatchRequest>,
+    silence: Duration,
+) -> impl Stream<Item = Result<SubmitBatchRequest, Status>> {
+    unfold(batches, move |mut batches| async move {
+        let read = match tokio::time::timeout(silence, batches.message()).await {
+            Ok(read) => read.map_err(dressed).transpose()?,
+            Err(_) => Err(silent()),
+        };
+        Some((read, batches))
+    })
 }
 
 fn result(outcome: Result<Submitted, Refused>) -> SubmitResult {

@@ -47,7 +47,7 @@ impl TaskService for Tasks {
         &self,
         request: Request<Streaming<SubmitBatchRequest>>,
     ) -> Result<Response<SubmitTasksResponse>, Status> {
-        let results = submits::stream(self.0.api.clone(), request.into_inner()).await?;
+        let results = submits::stream(self.0.api.clone(), request.into_inner(), self.0.silence).await?;
         Ok(Response::new(SubmitTasksResponse { results }))
     }
 

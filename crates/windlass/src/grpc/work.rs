@@ -6,7 +6,8 @@
 //! acknowledge them.
 //!
 //! What a worker that does not read can make us keep is bounded: two messages of tasks ([`outbound`]), a fixed number of
-//! answers, and then everybody waits; who waits too long is cut off. Its leases go back as after any broken connection.
+//! answers, and then everybody waits; who waits too long is cut off, and so is a worker from which no whole message comes for
+//! long. Its leases go back as after any broken connection.
 //!
 //! The stream ends when the worker ends its side (it leaves), when the connection breaks, when the worker opens
 //! another stream, or when the broker stops and the worker has nothing left to report.
@@ -18,12 +19,15 @@ mod claimer;
 mod credits;
 mod outbound;
 mod outcomes;
+mod saves;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::OptionFuture;
 use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 use tonic::{Status, Streaming};
 use windlass_broker::{Error, Notice, Notices, Pulse, Session};
@@ -38,6 +42,7 @@ use windlass_proto::rest::{Fault, Invalid};
 
 use self::credits::Credits;
 use self::outbound::Control;
+use self::saves::Saves;
 use super::State;
 use super::refusal::{dressed, status};
 use crate::api::problem::Refused;
@@ -54,7 +59,7 @@ const CANCEL_WITHIN: Duration = Duration::from_millis(250);
 pub(super) fn begin(state: Arc<State>, inbound: Streaming<WorkRequest>) -> Outbound {
     let (control, tasks, outbound) = outbound::open();
     tokio::spawn(async move {
-        if let Err(status) = run(&state.api, inbound, &control, tasks).await {
+        if let Err(status) = run(&state, inbound, &control, tasks).await {
             control.end(status).await;
         }
     });
@@ -62,11 +67,12 @@ pub(super) fn begin(state: Arc<State>, inbound: Streaming<WorkRequest>) -> Outbo
 }
 
 async fn run(
-    api: &Arc<api::State>,
+    state: &State,
     mut inbound: Streaming<WorkRequest>,
     control: &Control,
     tasks: mpsc::Sender<WorkResponse>,
 ) -> Result<(), Status> {
+    let api = &state.api;
     let (claiming, body) = hello(&mut inbound).await?.check()?;
     let (beat, forged) = workers::check(claiming.worker.clone(), body)?;
     let (session, notices, pulse) = api.broker.connect(beat).await.map_err(status)?;
@@ -80,7 +86,9 @@ async fn run(
         control: control.clone(),
         credits,
         batches: Arc::new(Semaphore::new(WORK_BATCHES_MAX as usize)),
+        saves: Arc::default(),
         settled: Arc::default(),
+        silence: state.silence,
     };
     stream.serve(inbound, notices, AbortOnDropHandle::new(tokio::spawn(claiming))).await
 }
@@ -115,8 +123,11 @@ struct Stream {
     credits: Arc<Credits>,
     /// A permit for every batch of outcomes under way.
     batches: Arc<Semaphore>,
+    saves: Arc<Saves>,
     /// Rings when a batch is done.
     settled: Arc<Notify>,
+    /// How long the worker may send no whole message.
+    silence: Duration,
 }
 
 type Claiming = AbortOnDropHandle<Result<(), Status>>;
@@ -130,6 +141,7 @@ impl Stream {
     ) -> Result<(), Status> {
         let mut claiming = Some(claiming);
         let mut draining = false;
+        let mut silent = pin!(sleep(self.silence));
         loop {
             if draining && self.session.held() == 0 && self.is_idle() {
                 self.leave(claiming).await?;
@@ -146,8 +158,13 @@ impl Stream {
                 }
                 () = self.settled.notified(), if draining => {}
                 () = self.control.closed() => return Ok(()),
+                // Half a message is none: what is buffered of it is let go with the stream.
+                () = silent.as_mut() => return Err(super::refusal::silent()),
                 message = inbound.message() => match message.map_err(dressed)? {
-                    Some(message) => self.hear(message).await?,
+                    Some(message) => {
+                        self.hear(message).await?;
+                        silent.as_mut().reset(Instant::now() + self.silence);
+                    }
                     None => return self.hang_up(claiming).await,
                 },
             }
@@ -194,10 +211,15 @@ impl Stream {
 
     /// Extensions with checkpoints wait for the disk, so they are carried out beside the reading like outcomes.
     async fn save(&self, extensions: Extensions) -> Result<(), Status> {
+        let saved = extensions.extensions.iter().filter(|extension| extension.checkpoint.is_some());
+        let turn = self.saves.queue(saved.map(|extension| extension.id.clone()).collect());
         let permit = self.batches.clone().acquire_owned().await;
         let (session, control, settled) = (self.session.clone(), self.control.clone(), self.settled.clone());
         tokio::spawn(async move {
-            match outcomes::extend(&session, extensions).await {
+            turn.comes().await;
+            let extended = outcomes::extend(&session, extensions).await;
+            drop(turn);
+            match extended {
                 // The worker learns of it, or it has gone and asks again when it is back.
                 Ok(extended) => drop(control.send(Told::Extended(extended)).await),
                 Err(status) => control.end(status).await,

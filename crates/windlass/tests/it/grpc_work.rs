@@ -221,3 +221,33 @@ async fn a_worker_that_does_not_read_takes_no_more_than_it_was_sent() {
     drop(slow);
     while other.take(1).await[0].crashes == 0 {}
 }
+
+#[tokio::test]
+async fn of_checkpoints_sent_without_waiting_the_last_one_stays() {
+    let broker = BrokerProcess::start();
+    let (mut work, _) = Work::begin(broker.grpc_address, hello("w", 1)).await;
+    submit(broker.grpc_address, &["a", "b"]).await;
+    work.grant(2);
+    let held = work.take(2).await;
+    let page = |n: u64, task: usize| Extension {
+        id: held[task].id.clone(),
+        lease: held[task].lease.clone(),
+        checkpoint: Some(n.to_string().into()),
+        ..Extension::default()
+    };
+    let last = 200;
+    for n in 1..=last {
+        // Within a message too, the last one counts.
+        let extensions = vec![page(0, 0), page(n, n as usize % 2), page(n, 0)];
+        work.say(Said::Extensions(Extensions { sequence: n, extensions, ..Extensions::default() }));
+    }
+    for _ in 1..=last {
+        let Told::Extended(extended) = work.next().await else { panic!("no answer to the extensions") };
+        assert_eq!((extended.lost.len(), extended.refusals.len()), (0, 0));
+    }
+    for (id, kept) in [("a", last), ("b", last - 1)] {
+        let request = GetTaskRequest { id: id.to_owned(), wait_seconds: 0.0 };
+        let task = tasks(broker.grpc_address).await.get_task(request).await.unwrap().into_inner();
+        assert_eq!(task.checkpoint, Some(kept.to_string().into()), "{id}");
+    }
+}

@@ -63,12 +63,15 @@ const CALLS: &[(&str, &[&str])] = &[
     ("GET /api/v1/limits/{scope}/{name}", &["AdminService/GetLimit"]),
     ("PUT /api/v1/limits/{scope}/{name}", &["AdminService/SetLimit"]),
     ("DELETE /api/v1/limits/{scope}/{name}", &["AdminService/RemoveLimit"]),
+    // What happens to tasks; workers, queues and the system are for those who look at a screen.
+    ("GET /api/v1/events", &["TaskService/WatchTasks"]),
     ("GET /api/v1/stats", &["AdminService/GetStats"]),
     ("GET /api/v1/health", &["AdminService/GetCluster"]),
 ];
 
 /// Routes without a call, and why.
 const ONLY_REST: &[(&str, &str)] = &[
+    ("GET /ws", "the events of /api/v1/events for browsers"),
     ("GET /livez", "grpc.health.v1.Health answers that"),
     ("GET /readyz", "grpc.health.v1.Health answers that"),
     ("GET /metrics", "Prometheus reads it over HTTP"),
@@ -78,7 +81,6 @@ const ONLY_REST: &[(&str, &str)] = &[
 const ONLY_GRPC: &[(&str, &str)] = &[
     ("WorkerService/Work", "a stream in both directions"),
     ("TaskService/SubmitTasks", "a stream of batches; over REST they are batches one after the other"),
-    ("TaskService/WatchTasks", "a stream of updates"),
 ];
 
 #[test]

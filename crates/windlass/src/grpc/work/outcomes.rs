@@ -1,5 +1,7 @@
 //! Batches that go up: outcomes, committed at once, and extensions.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use futures_util::future::join_all;
 use tonic::Status;
@@ -70,6 +72,10 @@ pub(super) async fn extend(session: &Session, batch: Extensions) -> Result<Exten
             (Err(invalid), _) => extended.refusals.push(refusal(index, id, invalid.into())),
         }
     }
+    // Of several checkpoints of one lease the last one stays.
+    let mut newest = HashSet::new();
+    saves.reverse();
+    saves.retain(|(_, keep, _)| newest.insert((keep.id.clone(), keep.token)));
     // Whether a checkpoint is kept has nothing to do with the lease: it is extended in any case.
     for (index, id, error) in save_all(session.broker(), saves).await {
         extended.refusals.push(refusal(index, id, error.into()));

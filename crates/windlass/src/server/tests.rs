@@ -1,0 +1,88 @@
+//! The server on a broker in memory, over real connections, with limits that a test can wait for.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use windlass_broker::Broker;
+use windlass_store::SystemClock;
+use windlass_store::memory::MemoryStore;
+
+use super::*;
+use crate::api;
+
+const SHORT: Duration = Duration::from_millis(300);
+const LONG: Duration = Duration::from_secs(60);
+
+async fn start(head_timeout: Duration, request_timeout: Duration) -> SocketAddr {
+    let clock = SystemClock::shared();
+    let store = MemoryStore::new(clock.clone());
+    let broker = Broker::start(store, clock, windlass_broker::Settings::default());
+    let settings = api::Settings { request_timeout, ..api::Settings::default() };
+    let app = api::serve(Arc::new(api::State::new(broker, settings)));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let limits = Limits { head_timeout, ..Limits::default() };
+    tokio::spawn(serve(listener, app, limits, CancellationToken::new()));
+    address
+}
+
+fn request(path: &str, body: &str) -> String {
+    let head = "host: t\r\ncontent-type: application/json";
+    format!("POST {path} HTTP/1.1\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+/// Reads one answer, of which the head has a length.
+async fn answer(stream: &mut TcpStream) -> String {
+    let mut text = Vec::new();
+    loop {
+        text.push(stream.read_u8().await.expect("an answer comes"));
+        let Some(end) = text.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { continue };
+        let head = String::from_utf8_lossy(&text[..end]).to_ascii_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+        if text.len() == end + 4 + length.unwrap_or(0) {
+            return String::from_utf8_lossy(&text).into_owned();
+        }
+    }
+}
+
+#[tokio::test]
+async fn heads_that_do_not_come_to_an_end_and_connections_that_idle_are_closed() {
+    let address = start(SHORT, LONG).await;
+    let mut rest = Vec::new();
+    let mut half = TcpStream::connect(address).await.unwrap();
+    half.write_all(b"GET /livez HTTP/1.1\r\nhost:").await.unwrap();
+    half.read_to_end(&mut rest).await.unwrap();
+
+    let mut idle = TcpStream::connect(address).await.unwrap();
+    for _ in 0..3 {
+        idle.write_all(b"GET /livez HTTP/1.1\r\nhost: t\r\n\r\n").await.unwrap();
+        assert!(answer(&mut idle).await.ends_with("ok\n"));
+    }
+    assert_eq!(idle.read_to_end(&mut rest).await.unwrap(), 0, "closed without a word");
+}
+
+#[tokio::test]
+async fn a_request_may_take_longer_than_a_head() {
+    let address = start(SHORT, LONG).await;
+    let mut client = TcpStream::connect(address).await.unwrap();
+    for _ in 0..2 {
+        // It waits for a task that never comes, for twice the time that a head may take.
+        let claim = request("/api/v1/claim", r#"{"worker_id":"w","wait_seconds":0.6}"#);
+        client.write_all(claim.as_bytes()).await.unwrap();
+        let claimed = answer(&mut client).await;
+        assert!(claimed.starts_with("HTTP/1.1 200") && claimed.ends_with(r#"{"tasks":[]}"#), "{claimed}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_takes_too_long_is_answered() {
+    let address = start(LONG, SHORT).await;
+    let mut client = TcpStream::connect(address).await.unwrap();
+    client.write_all(request("/api/v1/tasks", r#"{"type":"t"}"#).as_bytes()).await.unwrap();
+    assert!(answer(&mut client).await.starts_with("HTTP/1.1 201"), "one that is quick is not");
+    let slow = request("/api/v1/tasks", r#"{"type":"t"}"#);
+    client.write_all(&slow.as_bytes()[..slow.len() - 3]).await.unwrap();
+    let refused = answer(&mut client).await;
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains(r#""code":"timeout""#), "{refused}");
+}

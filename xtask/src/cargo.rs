@@ -49,9 +49,19 @@ pub(crate) fn metadata() -> Result<Value, String> {
 
 /// Where cargo leaves the `windlass` binary of a release build.
 pub(crate) fn release_binary() -> Result<PathBuf, String> {
+    Ok(target()?.join("release").join(format!("windlass{}", env::consts::EXE_SUFFIX)))
+}
+
+/// The same for a debug build, which the tests leave there.
+pub(crate) fn debug_binary() -> Result<PathBuf, String> {
+    let name = format!("windlass{}", env::consts::EXE_SUFFIX);
+    Ok(target()?.join("debug").join(name))
+}
+
+fn target() -> Result<PathBuf, String> {
     let metadata = metadata()?;
     let target = metadata["target_directory"].as_str().ok_or("cargo metadata names no target_directory")?;
-    Ok(Path::new(target).join("release").join(format!("windlass{}", env::consts::EXE_SUFFIX)))
+    Ok(PathBuf::from(target))
 }
 
 /// As a person would type it.

@@ -10,6 +10,7 @@
 
 mod args;
 mod cargo;
+mod dashboard;
 mod fix;
 mod prove;
 mod sections;

@@ -3,7 +3,7 @@
 
 use crate::cargo::{cargo, run as run_command};
 use crate::sections::section;
-use crate::{prove, tools};
+use crate::{dashboard, prove, tools};
 
 pub(crate) fn run() -> Result<(), String> {
     section("tools", || {
@@ -12,5 +12,6 @@ pub(crate) fn run() -> Result<(), String> {
     })?;
     section("build", || run_command(&mut cargo(["test", "--quiet", "--workspace", "--no-run"])))?;
     section("tests", || run_command(&mut cargo(["test", "--quiet", "--workspace"])))?;
+    section("dashboard", dashboard::run)?;
     section("proofs", || prove::run(&prove::Request { short: true, ..Default::default() }))
 }

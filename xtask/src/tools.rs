@@ -12,12 +12,13 @@ struct Tool {
     proves: &'static str,
 }
 
-const TOOLS: [Tool; 3] = [
+const TOOLS: [Tool; 4] = [
     Tool {
         program: "python3",
         package: "python3-venv",
         proves: "the tests of generated clients, which fail",
     },
+    Tool { program: "chromium", package: "chromium", proves: "the dashboard works in a browser" },
     Tool { program: "strace", package: "strace", proves: "G4 (an fsync error is fatal)" },
     Tool { program: "mkfs.ext4", package: "e2fsprogs", proves: "G2 (nothing is lost in a power cut)" },
 ];
@@ -57,7 +58,7 @@ fn apt_get() -> Command {
 }
 
 /// The administrator's folders count too: they are missing from the PATH of most users.
-fn exists(program: &str) -> bool {
+pub(crate) fn exists(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
         .chain(["/usr/sbin".into(), "/sbin".into()])

@@ -10,6 +10,7 @@ pub(crate) mod batch;
 mod body;
 pub(crate) mod claim;
 pub(crate) mod cursor;
+mod dashboard;
 pub(crate) mod dlq;
 pub(crate) mod events;
 mod front;
@@ -115,6 +116,7 @@ pub(crate) fn serve(state: Arc<State>) -> Front {
         .split_for_parts();
     let routes = router
         .merge(openapi::routes(&document))
+        .merge(dashboard::routes())
         .fallback(problem::no_such_route)
         .method_not_allowed_fallback(problem::wrong_method)
         .with_state(state.clone());

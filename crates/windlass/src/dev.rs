@@ -89,7 +89,7 @@ fn banner(running: &Running, settings: &Settings, worker: &Worker) -> String {
     };
     format!(
         "  windlass {}   dev mode, loopback only, no auth
-  API        http://{address}         API docs  http://{address}/api/docs
+  Dashboard  http://{address}         API docs  http://{address}/api/docs
   Data       {data}   Built-in task types: {}
   Next       windlass submit echo '{{\"hello\":\"world\"}}' --wait{server}
 {}",

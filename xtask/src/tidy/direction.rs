@@ -12,7 +12,7 @@ struct Row {
     may_use_optionally: &'static [&'static str],
 }
 
-const ROWS: [Row; 7] = [
+const ROWS: [Row; 8] = [
     Row { package: "windlass-core", may_use: &[], may_use_optionally: &[] },
     Row { package: "windlass-store", may_use: &["windlass-core"], may_use_optionally: &[] },
     Row {
@@ -31,6 +31,7 @@ const ROWS: [Row; 7] = [
         may_use: &["windlass-core", "windlass-proto"],
         may_use_optionally: &["windlass-broker", "windlass-store"],
     },
+    Row { package: "windlass-ui", may_use: &[], may_use_optionally: &[] },
     Row {
         package: "windlass",
         may_use: &[
@@ -40,6 +41,7 @@ const ROWS: [Row; 7] = [
             "windlass-cluster",
             "windlass-proto",
             "windlass-client",
+            "windlass-ui",
         ],
         may_use_optionally: &[],
     },

@@ -1,0 +1,165 @@
+/** The live connection: one socket for the whole page, which comes back by itself and resumes where it was. */
+
+import { addSample, beat, depths, linkState, now, samples, type QueueDepth, type Sample } from "./pulse";
+
+interface Envelope {
+  id?: number;
+  type: string;
+  timestamp: string;
+  data: unknown;
+}
+
+const TYPES = [
+  "queue.depth",
+  "system.metrics",
+  "queue.paused",
+  "queue.resumed",
+  "worker.joined",
+  "worker.left",
+  "worker.paused",
+  "worker.resumed",
+];
+const POLL_MS = 2000;
+const BACK_OFF_MS = [500, 1000, 2000, 5000, 15_000];
+/** A glance at another tab does not end the connection. */
+const HIDDEN_MS = 5000;
+
+let socket: WebSocket | undefined;
+let lastId: number | undefined;
+let failures = 0;
+let retry: number | undefined;
+let poll: number | undefined;
+let hiding: number | undefined;
+let lastDepths = "";
+
+export function start(): void {
+  connect();
+  setInterval(() => {
+    if (!document.hidden) now.value = Date.now();
+  }, 1000);
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(hiding);
+    if (document.hidden) hiding = window.setTimeout(pause, HIDDEN_MS);
+    else if (linkState.peek() === "paused") resume();
+  });
+  addEventListener("online", () => {
+    if (linkState.peek() === "polling") connect();
+  });
+}
+
+function pause(): void {
+  linkState.value = "paused";
+  clearTimeout(retry);
+  clearInterval(poll);
+  poll = undefined;
+  const open = socket;
+  socket = undefined;
+  open?.close();
+  samples.value = [];
+}
+
+function resume(): void {
+  linkState.value = "connecting";
+  now.value = Date.now();
+  beat();
+  connect();
+}
+
+export function address(query: Record<string, string>): string {
+  const at = new URL("ws", location.href.split("#")[0]);
+  at.protocol = at.protocol === "https:" ? "wss:" : "ws:";
+  for (const [name, value] of Object.entries(query)) at.searchParams.set(name, value);
+  return at.href;
+}
+
+function connect(): void {
+  clearTimeout(retry);
+  const query: Record<string, string> = { type: TYPES.join(",") };
+  if (lastId !== undefined) query.last_id = String(lastId);
+  const opened = new WebSocket(address(query));
+  socket = opened;
+  opened.onopen = () => {
+    failures = 0;
+    clearInterval(poll);
+    poll = undefined;
+    linkState.value = "live";
+    beat();
+  };
+  opened.onmessage = (message) => {
+    if (typeof message.data === "string") hear(message.data);
+  };
+  opened.onclose = () => {
+    if (socket === opened) lost();
+  };
+}
+
+/** Pages stay fresh by asking now and then, until the socket is back. */
+function lost(): void {
+  socket = undefined;
+  linkState.value = "polling";
+  samples.value = [];
+  poll ??= window.setInterval(beat, POLL_MS);
+  const wait = BACK_OFF_MS[Math.min(failures, BACK_OFF_MS.length - 1)] ?? 15_000;
+  failures += 1;
+  retry = window.setTimeout(connect, wait * (0.75 + Math.random() / 2));
+}
+
+function hear(text: string): void {
+  let event: Envelope;
+  try {
+    event = JSON.parse(text) as Envelope;
+  } catch {
+    return;
+  }
+  if (typeof event.id === "number") lastId = event.id;
+  switch (event.type) {
+    case "queue.depth": {
+      const queues = (event.data as { queues?: QueueDepth[] }).queues ?? [];
+      depths.value = queues;
+      // Ages grow by themselves: only a count or a pause is news.
+      const seen = JSON.stringify(queues.map((it) => [it.queue, it.depths, it.paused]));
+      if (seen !== lastDepths) beat();
+      lastDepths = seen;
+      break;
+    }
+    case "system.metrics":
+      addSample({ ...(event.data as Omit<Sample, "at">), at: Date.parse(event.timestamp) });
+      break;
+    default:
+      // A gap too: something was missed, so everything is asked for again.
+      beat();
+  }
+}
+
+/** Calls back on every event of a task, while the returned function has not been called. */
+export function watchTask(id: string, heard: () => void): () => void {
+  let open: WebSocket | undefined;
+  let again: number | undefined;
+  let tries = 0;
+  let ended = false;
+  const connectOne = (): void => {
+    if (ended || document.hidden) return;
+    open = new WebSocket(address({ task: id }));
+    open.onopen = () => {
+      tries = 0;
+      heard();
+    };
+    open.onmessage = heard;
+    open.onclose = () => {
+      if (ended) return;
+      again = window.setTimeout(connectOne, BACK_OFF_MS[Math.min(tries, BACK_OFF_MS.length - 1)]);
+      tries += 1;
+    };
+  };
+  const shown = (): void => {
+    if (!document.hidden && (!open || open.readyState === WebSocket.CLOSED)) connectOne();
+  };
+  document.addEventListener("visibilitychange", shown);
+  connectOne();
+  return () => {
+    ended = true;
+    clearTimeout(again);
+    document.removeEventListener("visibilitychange", shown);
+    open?.close();
+  };
+}

@@ -1,0 +1,161 @@
+/** One queue: its tasks by state and class, its limit, and the latest tasks in it. */
+
+import { useState } from "preact/hooks";
+import { put, remove, seg, url } from "../api/client";
+import { STATES, type Limit, type Page, type Queue, type Task } from "../api/types";
+import { useAct, useResource } from "../data";
+import { count, rate, span, stateLabel } from "../format";
+import { Button, Card, Facts, Head, Problem, Skeleton, StateBar } from "../parts/basics";
+import { Throughput, useHistory } from "../parts/history";
+import { say } from "../parts/toast";
+import { Table } from "../parts/table";
+import { link } from "../route";
+import { PauseButton } from "./queues";
+import { TASK_COLUMNS } from "./tasks";
+
+const LATEST = 20;
+
+export function QueuePage({ name }: { name: string }) {
+  const queue = useResource<Queue>(`/api/v1/queues/${seg(name)}`);
+  const tasks = useResource<Page<Task>>(url("/api/v1/tasks", { queue: name, limit: LATEST }));
+  const history = useHistory("1h", "submitted,completed,failed", name);
+  const data = queue.data;
+  return (
+    <>
+      <Head title={name} back={{ href: "#/queues", text: "Queues" }} sub={data?.paused ? "Paused: nothing of it starts until it is resumed." : undefined}>
+        {data && <PauseButton queue={data} text />}
+        <a class="button plain" href={link(["tasks"], { filter: `queue:${name}` })}>
+          All its tasks
+        </a>
+      </Head>
+      <Problem error={queue.error} />
+      <div class="grid three">
+        <Card title="Depth">
+          {data ? (
+            <>
+              <StateBar counts={data.tasks} height={12} />
+              <ul class="state-counts">
+                {STATES.map((state) => (
+                  <li key={state}>
+                    <a href={link(["tasks"], { filter: `queue:${name} state:${state}` })}>
+                      <i class={`dot s-${state}`} />
+                      <span>{stateLabel(state)}</span>
+                      <b class="num">{count(data.tasks[state])}</b>
+                    </a>
+                  </li>
+                ))}
+              </ul>
+            </>
+          ) : (
+            <Skeleton lines={8} />
+          )}
+        </Card>
+          <Card title="Pace">
+            {data ? (
+              <Facts
+                rows={[
+                  ["Submitted", `${rate(data.rates.submitted_per_second)} / s`],
+                  ["Completed", `${rate(data.rates.completed_per_second)} / s`],
+                  ["Failed", `${rate(data.rates.failed_per_second)} / s`],
+                  ["Oldest waiting", data.oldest_pending_age_seconds ? span(data.oldest_pending_age_seconds * 1000) : "–"],
+                  ...Object.entries(data.pending_by_priority).map(([word, number]): [string, string] => [`Waiting, ${word}`, count(number)]),
+                ]}
+              />
+            ) : (
+              <Skeleton lines={5} />
+            )}
+          </Card>
+          <LimitCard name={name} />
+      </div>
+      <Throughput history={history} range="1h" />
+      <Card title="Latest tasks" flush>
+        {tasks.data ? <Table label="Latest tasks" columns={TASK_COLUMNS} rows={tasks.data.items} id={(task) => task.id} href={(task) => link(["tasks", task.id])} /> : <Skeleton lines={6} height={28} />}
+      </Card>
+    </>
+  );
+}
+
+function LimitCard({ name }: { name: string }) {
+  const path = `/api/v1/limits/queue/${seg(name)}`;
+  const limit = useResource<Limit>(path);
+  const [editing, setEditing] = useState(false);
+  const none = limit.error?.status === 404;
+  const data = none ? undefined : limit.data;
+  return (
+    <Card title="Limit" side={!editing && <Button tone="quiet" icon="edit" label="Change the limit" onClick={() => setEditing(true)} />}>
+      {!none && <Problem error={limit.error} />}
+      {editing && <LimitForm path={path} limit={data} done={() => (setEditing(false), limit.refresh())} />}
+      {!editing && none && <p class="faint">As many of its tasks run at once as workers take.</p>}
+      {!editing && data && (
+        <>
+          <Facts
+            rows={[
+              ["At once", data.max_concurrency == null ? "any number" : `${count(data.running)} of ${count(data.max_concurrency)}`],
+              ["Rate", data.rate ? `${count(data.rate.count)} in ${span(data.rate.per_seconds * 1000)}` : "any"],
+              ["Waiting", data.max_depth == null ? count(data.waiting) : `${count(data.waiting)} of ${count(data.max_depth)}`],
+            ]}
+          />
+          {data.blocked && <p class="note">{data.blocked.text}</p>}
+        </>
+      )}
+    </Card>
+  );
+}
+
+function LimitForm({ path, limit, done }: { path: string; limit: Limit | undefined; done: () => void }) {
+  const act = useAct();
+  const save = (event: SubmitEvent): void => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget as HTMLFormElement);
+    const number = (field: string): number | undefined => (String(form.get(field) ?? "") === "" ? undefined : Number(form.get(field)));
+    const rateCount = number("count");
+    const body = {
+      max_concurrency: number("max_concurrency"),
+      max_depth: number("max_depth"),
+      rate: rateCount === undefined ? undefined : { count: rateCount, per_seconds: number("per_seconds") ?? 1 },
+      paused: limit?.paused ?? false,
+    };
+    act.run(async () => {
+      await put(path, body);
+      say("The limit holds from now on");
+      done();
+    });
+  };
+  const clear = (): void =>
+    act.run(async () => {
+      await remove(path);
+      say("The limit is gone");
+      done();
+    });
+  return (
+    <form class="form" onSubmit={save}>
+      <Field name="max_concurrency" label="Tasks at once" value={limit?.max_concurrency} />
+      <Field name="max_depth" label="Tasks that may wait" value={limit?.max_depth} />
+      <div class="pair">
+        <Field name="count" label="Starts" value={limit?.rate?.count} />
+        <Field name="per_seconds" label="in seconds" value={limit?.rate?.per_seconds} step="any" />
+      </div>
+      <Problem error={act.error} />
+      <div class="row">
+        <Button type="submit" tone="primary" busy={act.busy}>
+          Save
+        </Button>
+        <Button onClick={done}>Back</Button>
+        {limit && (
+          <Button tone="danger" busy={act.busy} onClick={clear}>
+            Remove
+          </Button>
+        )}
+      </div>
+    </form>
+  );
+}
+
+function Field({ name, label, value, step }: { name: string; label: string; value: number | null | undefined; step?: string }) {
+  return (
+    <label class="field">
+      <span>{label}</span>
+      <input class="input" type="number" min="0" step={step} name={name} defaultValue={value == null ? "" : String(value)} placeholder="no limit" />
+    </label>
+  );
+}

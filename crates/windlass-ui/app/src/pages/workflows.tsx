@@ -1,0 +1,44 @@
+/** Graphs of tasks that were submitted as one. */
+
+import type { Page, StateName, Workflow } from "../api/types";
+import { useResource } from "../data";
+import { count } from "../format";
+import { Ago, BY_PROGRESS, Card, Empty, Head, Problem, Skeleton, StateBar } from "../parts/basics";
+import { Table, type Column } from "../parts/table";
+import { link } from "../route";
+
+const TONES: Record<Workflow["state"], StateName> = { running: "running", failed: "dead_letter", cancelled: "cancelled", completed: "completed" };
+
+export function WorkflowBadge({ state }: { state: Workflow["state"] }) {
+  return <span class={`badge s-${TONES[state]}`}>{state}</span>;
+}
+
+const COLUMNS: Column<Workflow>[] = [
+  { title: "Workflow", class: "grow", cell: (it) => <span class="strong clip">{it.id}</span> },
+  { title: "State", cell: (it) => <WorkflowBadge state={it.state} /> },
+  { title: "Progress", class: "mix wide", cell: (it) => <StateBar counts={it.tasks_by_state} states={BY_PROGRESS} /> },
+  { title: "Done", class: "num", cell: (it) => `${count(it.tasks_by_state.completed)} / ${count(it.size)}` },
+  { title: "Began", class: "num", cell: (it) => <Ago at={it.created_at} /> },
+];
+
+export function Workflows() {
+  const found = useResource<Page<Workflow>>("/api/v1/workflows?limit=200");
+  const items = found.data?.items;
+  return (
+    <>
+      <Head title="Workflows" sub="Graphs of tasks, submitted as one." />
+      <Problem error={found.error} />
+      <Card flush>
+        {!found.data && !found.error && <Skeleton lines={5} height={28} />}
+        {items?.length === 0 && (
+          <Empty icon="workflows" title="No workflows yet">
+            <p>A workflow is a set of tasks, each with the names of those it comes after:</p>
+            <code>windlass workflow submit '{'{"tasks":{"a":{"type":"echo"},"b":{"type":"echo","after":["a"]}}}'}'</code>
+          </Empty>
+        )}
+        {items && items.length > 0 && <Table label="Workflows" columns={COLUMNS} rows={items} id={(it) => it.id} href={(it) => link(["workflows", it.id])} />}
+      </Card>
+      {found.data?.next_cursor && <p class="note">The newest 200 are shown.</p>}
+    </>
+  );
+}

@@ -1,0 +1,141 @@
+/** Lines over time. uPlot draws them on a canvas; what a screen reader gets is the sentence in `label`. */
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { isDark } from "../theme";
+
+export interface Line {
+  name: string;
+  /** A custom property of the style sheet. */
+  colour: string;
+  values: (number | null)[];
+  fill?: boolean;
+}
+
+interface Props {
+  label: string;
+  /** Seconds since 1970. */
+  times: number[];
+  lines: Line[];
+  format: (value: number) => string;
+  height?: number;
+}
+
+export function Chart({ label, times, lines, format, height = 220 }: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot>();
+  const [at, setAt] = useState<number | null>(null);
+  const names = lines.map((line) => line.name).join();
+  const dark = isDark.value;
+  const formatter = useRef(format);
+  formatter.current = format;
+
+  const data = useMemo(() => [times, ...lines.map((line) => line.values)] as uPlot.AlignedData, [times, lines]);
+  const latest = useRef(data);
+  latest.current = data;
+
+  useEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    const made = new uPlot(options(element, lines, height, formatter, setAt), latest.current, element);
+    plot.current = made;
+    const resized = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
+    resized.observe(element);
+    return () => {
+      resized.disconnect();
+      made.destroy();
+      plot.current = undefined;
+    };
+  }, [names, dark, height]);
+
+  useEffect(() => plot.current?.setData(data), [data]);
+
+  const said = lines.map((line) => `${line.name} ${shown(line, null, format)}`).join(", ");
+  return (
+    <figure class="chart">
+      <figcaption class="legend">
+        {lines.map((line) => (
+          <span key={line.name} class="legend-item">
+            <i style={{ background: `var(${line.colour})` }} />
+            {line.name}
+            <b>{shown(line, at, format)}</b>
+          </span>
+        ))}
+      </figcaption>
+      <div ref={box} role="img" aria-label={`${label}. Latest: ${said}.`} style={{ height }} />
+    </figure>
+  );
+}
+
+/** The value under the pointer, or the last one that there is. */
+function shown(line: Line, at: number | null, format: (value: number) => string): string {
+  const value = at === null ? line.values.findLast((it) => it !== null) : line.values[at];
+  return value === null || value === undefined ? "–" : format(value);
+}
+
+const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+
+function options(
+  element: HTMLElement,
+  lines: Line[],
+  height: number,
+  format: { current: (value: number) => string },
+  setAt: (at: number | null) => void,
+): uPlot.Options {
+  const resolve = resolver(element);
+  const axis = {
+    stroke: resolve("--text-faint"),
+    font: `11px ${getComputedStyle(element).fontFamily}`,
+    grid: { stroke: resolve("--line-soft"), width: 1 },
+    ticks: { show: false },
+  };
+  return {
+    width: element.clientWidth,
+    height,
+    padding: [8, 8, 0, 0],
+    legend: { show: false },
+    cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false } },
+    scales: { y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.12 : 1] } },
+    axes: [
+      { ...axis, grid: { show: false }, values: (_plot, splits) => splits.map((split) => hour.format(split * 1000)), space: 70 },
+      { ...axis, size: 54, values: (_plot, splits) => splits.map((split) => format.current(split)), space: 36 },
+    ],
+    series: [
+      {},
+      ...lines.map((line) => ({
+        label: line.name,
+        stroke: resolve(line.colour),
+        width: 1.75,
+        points: { show: false },
+        ...(line.fill ? { fill: resolve(`${line.colour}-wash`) } : {}),
+      })),
+    ],
+    hooks: { setCursor: [(plot) => setAt(plot.cursor.idx ?? null)] },
+  };
+}
+
+/** A canvas knows no custom properties, so an element is asked what they come to. */
+function resolver(element: HTMLElement): (name: string) => string {
+  return (name) => {
+    const probe = document.createElement("span");
+    probe.style.color = `var(${name})`;
+    element.append(probe);
+    const colour = getComputedStyle(probe).color;
+    probe.remove();
+    return colour;
+  };
+}
+
+export function Sparkline({ values, colour }: { values: (number | null)[]; colour: string }) {
+  const known = values.map((value) => value ?? 0);
+  if (known.length < 2) return <svg class="spark" aria-hidden="true" />;
+  const most = Math.max(...known, 1e-9);
+  const points = known.map((value, at) => `${((at / (known.length - 1)) * 100).toFixed(2)},${(27 - (value / most) * 24).toFixed(2)}`);
+  return (
+    <svg class="spark" viewBox="0 0 100 28" preserveAspectRatio="none" aria-hidden="true" style={{ color: `var(${colour})` }}>
+      <polygon points={`0,28 ${points.join(" ")} 100,28`} fill="currentColor" opacity="0.12" />
+      <polyline points={points.join(" ")} fill="none" stroke="currentColor" stroke-width="1.5" vector-effect="non-scaling-stroke" />
+    </svg>
+  );
+}

@@ -12,13 +12,18 @@ struct Tool {
     proves: &'static str,
 }
 
-const TOOLS: [Tool; 4] = [
+const TOOLS: [Tool; 5] = [
     Tool {
         program: "python3",
         package: "python3-venv",
         proves: "the tests of generated clients, which fail",
     },
     Tool { program: "chromium", package: "chromium", proves: "the dashboard works in a browser" },
+    Tool {
+        program: "redis-server",
+        package: "redis-server",
+        proves: "the tests of the store on Redis, which fail",
+    },
     Tool { program: "strace", package: "strace", proves: "G4 (an fsync error is fatal)" },
     Tool { program: "mkfs.ext4", package: "e2fsprogs", proves: "G2 (nothing is lost in a power cut)" },
 ];

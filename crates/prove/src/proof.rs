@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 use crate::report;
 use crate::{
     g01_kill, g02_power, g03_damage, g04_fsync, g05_full, g06_final, g07_stale, g08_lease, g09_crash,
-    g10_twice, g12_ledger, g13_slots, g17_term, g20_bulk, g21_graph,
+    g10_twice, g12_ledger, g13_slots, g17_term, g19_redis, g20_bulk, g21_graph,
 };
 
 /// How the proofs are run.
@@ -104,7 +104,7 @@ macro_rules! proof {
     };
 }
 
-pub(crate) static ALL: [Proof; 15] = [
+pub(crate) static ALL: [Proof; 16] = [
     proof!("G1", "no acknowledged task is lost when the broker is killed", g01_kill),
     proof!("G2", "nor when the power fails", g02_power),
     proof!("G3", "damaged data is refused, never served", g03_damage),
@@ -118,6 +118,7 @@ pub(crate) static ALL: [Proof; 15] = [
     proof!("G12", "nothing vanishes: the books balance", g12_ledger),
     proof!("G13", "a slot fires once, and none is missed under catch-up all", g13_slots),
     proof!("G17", "SIGTERM drains and exits 0, and nothing is lost", g17_term),
+    proof!("G19", "Redis keeps what its configuration promises, over kills of it and of brokers", g19_redis),
     proof!("G20", "an act on many tasks changes and counts each once", g20_bulk),
     proof!("G21", "a graph runs in the order of its dependencies over kills", g21_graph),
 ];

@@ -55,6 +55,9 @@ pub enum Error {
     NoSpace,
     #[error("too much is under way")]
     Busy,
+    /// The store cannot do it at all; another one can.
+    #[error("the {store} store does not have {feature}")]
+    Unsupported { store: &'static str, feature: store::Feature },
     #[error("the broker is stopping")]
     Stopping,
     #[error("{0}")]
@@ -88,6 +91,7 @@ impl Error {
             Error::TooManyListeners => "too_many_listeners",
             Error::NoSpace => "disk_full",
             Error::Busy => "overloaded",
+            Error::Unsupported { .. } => "unsupported_by_store",
             Error::Stopping => "stopping",
             Error::Store(_) => "store_failed",
             Error::Invalid { .. } => "invalid",
@@ -113,6 +117,7 @@ impl From<store::Error> for Error {
             store::Error::NoSpace => Error::NoSpace,
             store::Error::Busy => Error::Busy,
             store::Error::TooManyLanes => Error::TooManyLanes,
+            store::Error::Unsupported { store, feature } => Error::Unsupported { store, feature },
             store::Error::Closed => Error::Stopping,
             other => Error::Store(other),
         }

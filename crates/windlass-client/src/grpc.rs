@@ -164,6 +164,7 @@ fn problem(
         ) => 409,
         ("too_large", _) => 413,
         ("disk_full", _) => 507,
+        ("unsupported_by_store", _) => 501,
         (_, Code::Unavailable) => 503,
         (_, Code::InvalidArgument) => 422,
         (_, Code::Unauthenticated) => 401,

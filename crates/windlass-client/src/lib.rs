@@ -4,6 +4,8 @@ pub mod builtin;
 pub mod client;
 pub mod error;
 mod grpc;
+#[cfg(feature = "redis")]
+pub mod redis;
 pub mod rest;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -10,7 +10,7 @@
 
 mod checkpoint;
 mod claims;
-mod codec;
+pub(crate) mod codec;
 mod command;
 mod dirty;
 mod edges;
@@ -24,9 +24,9 @@ mod leases;
 mod machine;
 mod names;
 mod open;
-mod operations;
+pub(crate) mod operations;
 mod overlay;
-mod schedules;
+pub(crate) mod schedules;
 mod settles;
 mod space;
 mod tables;
@@ -142,7 +142,7 @@ impl EmbeddedStore {
 #[async_trait]
 impl Store for EmbeddedStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "embedded", durability: self.durability, persistent: true }
+        Capabilities { name: "embedded", durability: self.durability, persistent: true, ..Capabilities::FULL }
     }
 
     async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {

@@ -9,6 +9,8 @@ pub mod faults;
 pub mod log;
 pub mod memory;
 mod operations;
+#[cfg(feature = "redis")]
+pub mod redis;
 mod schedules;
 pub mod store;
 pub mod waiting;
@@ -16,7 +18,7 @@ pub mod waiting;
 pub use clock::{Clock, SystemClock};
 pub use store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
-    Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
+    Feature, Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
     ListSchedules, ListWorkflows, Observed, Observer, OperationChange, OperationWritten, Page, QueueCounts,
     Scan, ScheduleChange, ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted,
     WriteOperation, WriteSchedule,

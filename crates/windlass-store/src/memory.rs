@@ -67,7 +67,7 @@ impl MemoryStore {
 #[async_trait]
 impl Store for MemoryStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "memory", durability: Durability::None, persistent: false }
+        Capabilities { name: "memory", durability: Durability::None, ..Capabilities::FULL }
     }
 
     async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {

@@ -100,7 +100,7 @@ impl Operations {
 }
 
 /// A task that is gone has nothing left to change.
-fn tally(transitions: &[Transition], committed: &[Committed]) -> Tally {
+pub(crate) fn tally(transitions: &[Transition], committed: &[Committed]) -> Tally {
     let mut tally = Tally::default();
     for (transition, outcome) in transitions.iter().zip(committed) {
         match outcome {

@@ -18,6 +18,7 @@
 //! Lease deadlines are kept on the monotonic clock, and are not durable: extending is cheap, and after a restart every
 //! running lease gets one fresh window. Polling is the truth; a signal ([`Signals`]) is a hint that saves polling.
 
+mod capabilities;
 mod dependents;
 mod error;
 mod ledger;
@@ -41,6 +42,7 @@ use windlass_core::{
     Change, Filter, Name, NewTask, Progress, Record, StateName, Task, TaskId, Token, Transition, Workflow,
 };
 
+pub use capabilities::{Capabilities, Durability, Feature};
 pub(crate) use dependents::depends_on;
 pub use dependents::{Ending, Settle, Settled, Waiting};
 pub use error::Error;
@@ -172,27 +174,6 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Writes everything down and lets go of files. Later calls get [`Error::Closed`].
     async fn close(&self) -> Result<(), Error>;
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Capabilities {
-    pub name: &'static str,
-    pub durability: Durability,
-    /// Whether tasks outlive the process at all.
-    pub persistent: bool,
-}
-
-/// When an answer is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durability {
-    /// After fdatasync.
-    Sync,
-    /// After the write; synced at this interval.
-    IntervalMs(u64),
-    /// After the write; the operating system syncs when it likes.
-    Os,
-    /// Gone with the process.
-    None,
 }
 
 #[derive(Debug)]

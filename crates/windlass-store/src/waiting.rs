@@ -77,6 +77,16 @@ impl<T> Waiting<T> {
         Some((ticket, &self.waiters[&ticket].item))
     }
 
+    /// What a waiter carries, unless it has left.
+    pub fn get(&self, ticket: Ticket) -> Option<&T> {
+        self.waiters.get(&ticket).map(|waiter| &waiter.item)
+    }
+
+    /// The queues at which somebody waits.
+    pub fn queues(&self) -> impl Iterator<Item = &Name> {
+        self.lines.keys()
+    }
+
     /// The types that somebody waits for at a queue; `None` among them stands for any type.
     pub fn wanted(&self, queue: &Name) -> impl Iterator<Item = Option<&Name>> {
         let line = self.lines.get(queue);

@@ -103,12 +103,23 @@ impl Resolved {
         match T::from_text(text) {
             Ok(value) => Some(value),
             Err(expected) => {
-                let text = crate::cli::output::escape(text);
+                let text = crate::cli::output::escape(&without_secrets(text));
                 mistakes.0.push(format!("{origin}: {name} = \"{text}\": {expected}"));
                 None
             }
         }
     }
+}
+
+/// A URL as it may be shown: what stands before the host is not for everybody's eyes.
+pub(crate) fn without_secrets(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    let (address, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let address = address.rsplit_once('@').map_or(address.to_owned(), |(_, host)| format!("***@{host}"));
+    let hidden = |pair: &str| if pair.starts_with("pass=") { "pass=***".to_owned() } else { pair.to_owned() };
+    let query: Vec<String> = query.split('&').filter(|pair| !pair.is_empty()).map(hidden).collect();
+    let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
+    format!("{scheme}://{address}{query}")
 }
 
 /// The settings as the program uses them.

@@ -77,8 +77,9 @@ fn worker(running: &Running, settings: &Settings, args: &Builtin) -> Result<Work
 
 fn banner(running: &Running, settings: &Settings, worker: &Worker) -> String {
     let address = running.address;
-    let data = match settings.store {
+    let data = match &settings.store {
         StoreKind::Memory => "in memory (gone at the end)".to_owned(),
+        StoreKind::Redis(url) => format!("Redis at {}", crate::config::without_secrets(url)),
         StoreKind::Embedded => format!("{} (durable)", settings.data_dir.display()),
     };
     // Commands find the usual addresses by themselves.

@@ -14,13 +14,14 @@ use windlass_core::{
     Token, UniqueKey,
 };
 
-pub(super) use submitted::{NewTaskMessage, Writer, decode_body, encode_body};
+pub(super) use submitted::{NewTaskMessage, Writer};
+pub(crate) use submitted::{decode_body, encode_body};
 pub(super) use transition::TransitionMessage;
 
 /// Bytes that cannot be what was written.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Undecodable(String);
+pub(crate) struct Undecodable(String);
 
 impl Undecodable {
     pub(super) fn unknown_command() -> Self {
@@ -160,7 +161,7 @@ struct AttemptMessage {
 }
 
 /// Queue and type are kept as the number of their lane.
-pub(super) fn encode_record(record: &Record, lane: u32) -> Vec<u8> {
+pub(crate) fn encode_record(record: &Record, lane: u32) -> Vec<u8> {
     let attempt = |attempt: &Attempt| AttemptMessage {
         number: attempt.number,
         worker: attempt.worker.as_str().to_owned(),
@@ -198,7 +199,7 @@ pub(super) fn encode_record(record: &Record, lane: u32) -> Vec<u8> {
 }
 
 /// `names` gives queue and type of a lane.
-pub(super) fn decode_record(
+pub(crate) fn decode_record(
     seq: u64,
     bytes: Bytes,
     names: impl FnOnce(u32) -> Option<(Name, Name)>,

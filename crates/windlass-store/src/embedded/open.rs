@@ -142,7 +142,7 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
 fn replay(options: &Options, shared: &Arc<Shared>, database: &Database) -> Result<Log, Error> {
     let sync = match options.durability {
         Durability::Sync | Durability::IntervalMs(_) => SyncMode::Always,
-        Durability::Os | Durability::None => SyncMode::Never,
+        Durability::Os | Durability::Snapshots | Durability::None => SyncMode::Never,
     };
     let log_options = log::Options {
         segment_bytes: options.segment_bytes,
@@ -208,7 +208,7 @@ fn start(
     let pace = match options.durability {
         Durability::Sync => Pace::EveryGroup,
         Durability::IntervalMs(ms) => Pace::Every(Duration::from_millis(ms)),
-        Durability::Os | Durability::None => Pace::Never,
+        Durability::Os | Durability::Snapshots | Durability::None => Pace::Never,
     };
     let reclaimer: Reclaimer = log.reclaimer();
     let (sender, receiver) = sync_channel(2);

@@ -193,6 +193,15 @@ fn operation(id: &Name, message: OperationMessage) -> Result<Operation, Undecoda
     })
 }
 
+/// An operation in the form in which it is kept, and back.
+pub(crate) fn encode(operation: &Operation) -> Vec<u8> {
+    operation_message(operation).encode_to_vec()
+}
+
+pub(crate) fn decode(id: &Name, bytes: bytes::Bytes) -> Result<Operation, Undecodable> {
+    operation(id, OperationMessage::decode(bytes)?)
+}
+
 fn standing_message(standing: &Standing) -> StandingMessage {
     let mut message = StandingMessage { word: standing.as_str().to_owned(), ..Default::default() };
     match standing {

@@ -215,6 +215,15 @@ fn schedule(id: &Name, message: ScheduleMessage) -> Result<Schedule, Undecodable
     })
 }
 
+/// A schedule in the form in which it is kept, and back.
+pub(crate) fn encode(schedule: &Schedule) -> Vec<u8> {
+    schedule_message(schedule).encode_to_vec()
+}
+
+pub(crate) fn decode(id: &Name, bytes: Bytes) -> Result<Schedule, Undecodable> {
+    schedule(id, ScheduleMessage::decode(bytes)?)
+}
+
 /// A payload that does not keep the block alive from which it was read.
 fn own(payload: &Payload) -> Payload {
     match payload {

@@ -1,5 +1,7 @@
 //! Why a store did not do what was asked.
 
+use super::Feature;
+
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// Nothing was written; finishing running work still succeeds, and adding does again when there is room.
@@ -13,6 +15,9 @@ pub enum Error {
     TooLarge,
     #[error("too many different pairs of queue and type")]
     TooManyLanes,
+    /// This store cannot do it; nothing was written.
+    #[error("the {store} store does not have {feature}")]
+    Unsupported { store: &'static str, feature: Feature },
     #[error("the store is closed")]
     Closed,
     /// The store stopped: whether the change was written is unknown.

@@ -3,3 +3,4 @@
 mod embedded;
 mod memory;
 mod model;
+mod redis;

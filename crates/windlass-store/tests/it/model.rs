@@ -100,6 +100,16 @@ async fn embedded_of_tiny_sizes_agrees_with_memory() {
     }
 }
 
+#[tokio::test]
+async fn redis_agrees_with_memory() {
+    for seed in seeds(3) {
+        let clock = ManualClock::shared();
+        let (a, url) = (MemoryStore::new(clock.clone()), crate::redis::fresh_url());
+        let open = async || crate::redis::open(&url, clock.clone()).await;
+        run(Trial { seed, steps: 900, far: u64::MAX }, clock.clone(), a, open).await;
+    }
+}
+
 async fn check_embedded(trial: Trial, adjust: fn(&mut Options)) {
     let clock = ManualClock::shared();
     let dir = tempfile::tempdir().expect("a directory");

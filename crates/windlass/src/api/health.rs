@@ -38,6 +38,7 @@ pub(crate) async fn look(state: &super::State) -> (bool, HealthBody) {
         Durability::Sync => ("sync", None),
         Durability::IntervalMs(ms) => ("interval", Some(ms)),
         Durability::Os => ("os", None),
+        Durability::Snapshots => ("snapshots", None),
         Durability::None => ("none", None),
     };
     let status = match (health.ok, health.draining) {

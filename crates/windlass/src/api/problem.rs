@@ -73,6 +73,9 @@ impl From<Error> for Refused {
             Error::QueueFull | Error::LimitFull(_) => (StatusCode::SERVICE_UNAVAILABLE, "The queue is full"),
             Error::TooManyListeners => (StatusCode::SERVICE_UNAVAILABLE, "Too many listen to events"),
             Error::Busy => (StatusCode::SERVICE_UNAVAILABLE, "Too much is under way"),
+            Error::Unsupported { .. } => {
+                (StatusCode::NOT_IMPLEMENTED, "The store of this broker cannot do this")
+            }
             Error::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "The broker is stopping"),
             Error::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, "The store is not available"),
             Error::NoSpace => (StatusCode::INSUFFICIENT_STORAGE, "The disk is full"),

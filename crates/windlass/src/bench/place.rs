@@ -47,7 +47,7 @@ impl Place {
         match self.durability {
             Durability::Sync => "sync".to_owned(),
             Durability::IntervalMs(ms) => format!("interval:{ms}ms"),
-            Durability::Os | Durability::None => "os".to_owned(),
+            Durability::Os | Durability::Snapshots | Durability::None => "os".to_owned(),
         }
     }
 }

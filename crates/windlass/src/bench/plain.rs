@@ -67,7 +67,7 @@ impl Plain {
                 let due = match durability {
                     Durability::Sync => true,
                     Durability::IntervalMs(ms) => synced.elapsed() >= Duration::from_millis(ms),
-                    Durability::Os | Durability::None => false,
+                    Durability::Os | Durability::Snapshots | Durability::None => false,
                 };
                 if due {
                     self.file.sync_data().map_err(io("sync in the plain loop"))?;

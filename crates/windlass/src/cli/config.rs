@@ -46,14 +46,14 @@ pub(crate) fn run(command: Command, output: &Output) -> Result<(), Failure> {
 
 fn show(resolved: &Resolved, output: &Output) {
     let entry = |(key, value): (&'static keys::Key, &crate::config::Value)| {
-        json!({ "key": key.name, "value": value.text, "origin": value.origin.to_string(),
+        json!({ "key": key.name, "value": crate::config::without_secrets(&value.text), "origin": value.origin.to_string(),
             "env": keys::env_name(key.name), "about": key.about })
     };
     let all: Vec<_> = resolved.entries().map(entry).collect();
     output.value(&all, || {
         let rows = resolved.entries();
         let row = |(key, value): (&'static keys::Key, &crate::config::Value)| {
-            vec![key.name.into(), value.text.clone(), value.origin.to_string()]
+            vec![key.name.into(), crate::config::without_secrets(&value.text), value.origin.to_string()]
         };
         table(&["KEY", "VALUE", "FROM"], rows.map(row).collect())
     });

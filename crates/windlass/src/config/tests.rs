@@ -112,12 +112,12 @@ fn unknown_keys_name_the_nearest() {
 fn wrong_values_name_place_and_key() {
     let text = "[queue]\nlease = 30\nmax_depth = [1]\n";
     assert_eq!(mistakes(text, &[]), "windlass.toml: queue.max_depth: expected a single value, found array");
-    let text = "[queue]\nlease = 30\nmax_depth = -1\n[store]\nurl = \"redis://x\"\ndurability = \"often\"\n[log]\nlevel = \"loud\"\n";
+    let text = "[queue]\nlease = 30\nmax_depth = -1\n[store]\nurl = \"postgres://x\"\ndurability = \"often\"\n[log]\nlevel = \"loud\"\n";
     let told = mistakes(text, &[("WINDLASS_SERVER__HTTP_ADDR", "here")]);
     for part in [
         "windlass.toml: queue.lease = \"30\": expected a duration like",
         "windlass.toml: queue.max_depth = \"-1\": expected a number from 1, or none",
-        "store.url = \"redis://x\": this version has the stores embedded and memory only",
+        "store.url = \"postgres://x\": this version has the stores embedded, memory and redis only",
         "store.durability = \"often\": expected sync, interval:50ms or os",
         "log.level = \"loud\": expected error",
         "environment WINDLASS_SERVER__HTTP_ADDR: server.http_addr = \"here\": expected an address",
@@ -142,4 +142,12 @@ fn durations_and_sizes() {
     for noise in ["", "MB", "-1", "1.5MB", "99999999999GiB", "5XB"] {
         assert_eq!(bytes(noise), None, "{noise}");
     }
+}
+
+#[test]
+fn passwords_are_not_shown() {
+    let shown = |text| super::without_secrets(text);
+    assert_eq!(shown("redis://me:secret@host:1/2?prefix=x"), "redis://***@host:1/2?prefix=x");
+    assert_eq!(shown("redis+unix:///r.sock?pass=secret&db=1"), "redis+unix:///r.sock?pass=***&db=1");
+    assert_eq!(shown("embedded"), "embedded");
 }

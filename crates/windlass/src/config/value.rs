@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use windlass_core::limits;
-use windlass_store::Durability;
+use windlass_store::{Durability, redis};
 
 /// A value read from text; the error says what was expected.
 pub(crate) trait FromText: Sized {
@@ -115,10 +115,12 @@ impl FromText for PathBuf {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StoreKind {
     Memory,
     Embedded,
+    /// By this URL, which may hold a password.
+    Redis(String),
 }
 
 impl FromText for StoreKind {
@@ -126,8 +128,14 @@ impl FromText for StoreKind {
         match text {
             "memory" => Ok(Self::Memory),
             "embedded" => Ok(Self::Embedded),
-            _ if text.contains("://") => Err("this version has the stores embedded and memory only".into()),
-            _ => Err("expected embedded or memory".into()),
+            _ if text.starts_with("redis") => match redis::Options::parse(text) {
+                Ok(_) => Ok(Self::Redis(text.to_owned())),
+                Err(error) => Err(error.to_string()),
+            },
+            _ if text.contains("://") => {
+                Err("this version has the stores embedded, memory and redis only".into())
+            }
+            _ => Err("expected embedded, memory or a URL like redis://localhost".into()),
         }
     }
 }

@@ -24,6 +24,7 @@ mod operation_cli;
 mod parity;
 mod python;
 mod readme;
+mod redis;
 mod rest_limits;
 mod rest_lists;
 mod rest_operations;

@@ -101,6 +101,7 @@ pub(super) fn health(health: Health) -> HealthBody {
         Durability::Sync => ("sync", None),
         Durability::IntervalMs(ms) => ("interval", Some(ms)),
         Durability::Os => ("os", None),
+        Durability::Snapshots => ("snapshots", None),
         Durability::None => ("none", None),
     };
     let status = match (health.ok, health.draining) {

@@ -102,11 +102,11 @@ fn links(message: &LinksMessage) -> Result<Links> {
     })
 }
 
-pub(in crate::embedded) fn encode_body(body: &Body) -> Bytes {
+pub(crate) fn encode_body(body: &Body) -> Bytes {
     body_message(body).encode_to_vec().into()
 }
 
-pub(in crate::embedded) fn decode_body(bytes: Bytes) -> Result<Body> {
+pub(crate) fn decode_body(bytes: Bytes) -> Result<Body> {
     let message = BodyMessage::decode(bytes)?;
     let retry = match message.retry {
         None => retry::Policy::default(),

@@ -9,7 +9,9 @@ use windlass_core::{
     Change, Name, NewTask, Payload, Priority, Progress, Record, State, StateName, Task, Token, Transition,
 };
 use windlass_store::clock::ManualClock;
-use windlass_store::{Claim, Clock, Committed, Due, Error, Expire, Extend, Insert, Inserted, List, Store};
+use windlass_store::{
+    Claim, Clock, Committed, Due, Error, Expire, Extend, Feature, Insert, Inserted, List, Store,
+};
 
 use super::Trial;
 use super::both::{both, same, walk};
@@ -45,11 +47,14 @@ pub(crate) struct Pair {
     pub(super) operated: u64,
     pub(super) left_over: u64,
     pub(super) told: u64,
+    /// Whether both stores have limits and keys.
+    pub(super) flow: bool,
 }
 
 impl Pair {
     pub(crate) fn new(clock: Arc<ManualClock>, a: Arc<dyn Store>, b: Arc<dyn Store>, trial: &Trial) -> Self {
         let draws = Draws::new(trial.seed);
+        let flow = b.capabilities().has(Feature::Flow);
         Self {
             clock,
             a,
@@ -66,6 +71,7 @@ impl Pair {
             operated: 0,
             left_over: 0,
             told: 0,
+            flow,
         }
     }
 
@@ -83,7 +89,7 @@ impl Pair {
             83..88 => self.pass_time(),
             88..94 => self.schedule().await,
             94..97 => self.tell().await,
-            97 => self.limit().await,
+            97 if self.flow => self.limit().await,
             _ => self.look().await,
         }
     }

@@ -55,7 +55,7 @@ impl Pair {
             expires_at: self.one_in(5).then(|| now + self.draw(3000)),
             retention_ms: self.draw(4000),
             unique: self.one_in(3).then(|| self.unique()),
-            key: self.one_in(2).then(|| self.any(&KEYS)),
+            key: (self.flow && self.one_in(2)).then(|| self.any(&KEYS)),
             body: Body {
                 payload: Payload::Binary(Bytes::from(vec![content; number as usize % 64])),
                 metadata: vec![("number".into(), number.to_string())],

@@ -1,0 +1,135 @@
+//! G19 for Redis: what its configuration promises is kept. Brokers on it are killed at random moments under load, and so is
+//! Redis itself, which syncs every write; at the end everything acknowledged is there, once.
+//!
+//! Mutant: a Redis without an append-only file, which forgets everything when it is killed; the judge must see the loss.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rand::Rng;
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+
+use crate::audit;
+use crate::g01_kill::Kills;
+use crate::judge::{self, Findings};
+use crate::load::Load;
+use crate::proof::{Outcome, Run, Trouble, verdict};
+use crate::server::Setup;
+
+/// Far beyond any start on a machine that is merely slow.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) async fn prove(run: Run) -> Outcome {
+    judge::self_test()?;
+    audit::self_test()?;
+    let (broker_kills, redis_kills) = (run.pick(20, 200), run.pick(20, 200));
+    let home = run.home()?;
+    let redis = Redis::start(home.path(), true).await?;
+    let setup = Setup::new(&run, home.path()).set("store.url", &redis.url());
+    let killed = Kills { count: broker_kills, scan_every: 10, purpose: "G19 brokers" };
+    let told = killed.inflict(&run, &setup).await?;
+    let mut complaints = told.complaints();
+    if told.unanswered == 0 {
+        complaints.push("no request was cut off by a kill, so the kills hit nothing".to_owned());
+    }
+    drop(redis);
+
+    let home = run.home()?;
+    let (findings, more) = kill_redis(&run, home.path(), redis_kills, true).await?;
+    complaints.extend(findings.complaints());
+    complaints.extend(more);
+
+    let home = run.home()?;
+    let (forgot, _) = kill_redis(&run, home.path(), 2, false).await?;
+    if forgot.lost == 0 {
+        complaints
+            .push("the mutant (no append-only file) lost nothing, so this proof cannot fail".to_owned());
+    }
+    let figures = format!(
+        "{broker_kills} kills of brokers: {}, {} requests cut off; {redis_kills} kills of Redis: {findings}; mutant lost {}",
+        told.findings, told.unanswered, forgot.lost
+    );
+    verdict(figures, complaints)
+}
+
+/// A load on one broker, whose Redis is killed again and again.
+async fn kill_redis(
+    run: &Run,
+    home: &Path,
+    kills: usize,
+    synced: bool,
+) -> Result<(Findings, Vec<String>), Trouble> {
+    let mut random = run.random("G19 redis");
+    let mut redis = Redis::start(home, synced).await?;
+    let server = Setup::new(run, home).set("store.url", &redis.url()).start().await?;
+    let mut load = Load::start(run, "G19 redis", 4, 4);
+    load.serve(server.address());
+    for _ in 0..kills {
+        // sleep: the moment of the kill is random, and that is the point.
+        tokio::time::sleep(Duration::from_millis(random.random_range(20..300))).await;
+        redis.kill_and_restart().await?;
+    }
+    let (findings, scan) = load.drain(&mut server.http()).await?;
+    let mut complaints = scan.judge_leases();
+    complaints.extend(scan.judge_ledger());
+    server.terminate().await?;
+    Ok((findings, complaints))
+}
+
+struct Redis {
+    child: Child,
+    port: u16,
+    home: PathBuf,
+    synced: bool,
+}
+
+impl Redis {
+    async fn start(home: &Path, synced: bool) -> Result<Redis, Trouble> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let home = home.join("redis");
+        std::fs::create_dir_all(&home)?;
+        let child = spawn(port, &home, synced)?;
+        let redis = Redis { child, port, home, synced };
+        redis.become_ready().await?;
+        Ok(redis)
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// SIGKILL, for real, and another one on the same port and data.
+    async fn kill_and_restart(&mut self) -> Result<(), Trouble> {
+        self.child.kill().await?;
+        self.child = spawn(self.port, &self.home, self.synced)?;
+        self.become_ready().await
+    }
+
+    async fn become_ready(&self) -> Result<(), Trouble> {
+        let connected = async {
+            while TcpStream::connect(("127.0.0.1", self.port)).await.is_err() {
+                // sleep: a server that starts says so only by its port.
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let late = |_| Trouble::failed("redis-server was not ready in time");
+        tokio::time::timeout(PATIENCE, connected).await.map_err(late)
+    }
+}
+
+fn spawn(port: u16, home: &Path, synced: bool) -> Result<Child, Trouble> {
+    let spawned = Command::new("redis-server")
+        .args(["--bind", "127.0.0.1", "--save", "", "--loglevel", "warning", "--appendfsync", "always"])
+        .args(["--port", &port.to_string(), "--appendonly", if synced { "yes" } else { "no" }, "--dir"])
+        .arg(home)
+        .stdout(Stdio::null())
+        .kill_on_drop(true)
+        .spawn();
+    spawned.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Trouble::Skipped("there is no redis-server".to_owned()),
+        _ => error.into(),
+    })
+}

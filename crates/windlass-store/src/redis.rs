@@ -1,0 +1,323 @@
+//! A store on Redis (or Valkey), shared by any number of processes.
+//!
+//! # What is where
+//!
+//! All keys begin with `{<prefix>}:`. The braces are a hash tag: in a cluster all keys of a store are in one slot, because the
+//! contract promises things over all queues as one commit (an id is taken once, a unique key has one holder, a batch is
+//! added whole, an end is told to tasks of other queues). Who outgrows one shard gives another part of the work
+//! another prefix.
+//!
+//! | key | type | holds |
+//! |---|---|---|
+//! | `meta` | hash | the format, and the last number of tasks, claims, beats and terms |
+//! | `t/<name>` | hash | a task: the line that scripts read, record, body, claim, lease, progress (`lua/task.lua`) |
+//! | `ids` | hash | names by id |
+//! | `ready/<queue>/<type>` | sorted set | pending tasks by priority and place in line |
+//! | `lanes/<queue>` | set | the types of a queue that have pending tasks |
+//! | `age/<queue>` | sorted set | pending tasks by when they were added |
+//! | `state/<n>` | sorted set | tasks of a state by number, for lists |
+//! | `wakes`, `prunes` | sorted sets | tasks by the time at which somebody must look |
+//! | `leases` | sorted set | running tasks by beat (`leases.rs`) |
+//! | `ended`, `waits/<name>` | sorted sets | tasks that have yet to tell their end, and who waits for each |
+//! | `queues`, `queue/<queue>` | sorted set, hash | names in order; counters |
+//! | `ledger`, `unique` | hashes | counts that only grow; who took each unique key last |
+//! | `schedules`, `operations` with `…_revisions` and `…_names` | hashes, sorted set | values, revisions, names in order |
+//! | `schedule_wakes`, `operations_running` | sorted set, hash | schedules by their next slot; operations under way |
+//! | `workflows`, `workflow_order`, `workflow/<id>` | hash, sorted set, hash | values; by first task; tasks by state |
+//! | `leader` | string | who acts on time (`lead.rs`) |
+//! | `done/<number>` | string | what a call answered, for a while, in case it is sent again |
+//! | `hints` | channel | what processes tell each other (`hints.rs`) |
+//!
+//! # How it is written
+//!
+//! Core decides, a script commits: rows are read, core makes their successors, and one script writes them under the revisions
+//! that were seen (`commit.rs`). Where tasks look at others, what was seen becomes the guards of one transaction (`plan.rs`,
+//! `transact.rs`). A script sees a task only by its line; what it changes by itself, which is the claim, stands beside the
+//! record and is applied to it by core when the row is read (`row.rs`).
+//!
+//! # When something fails
+//!
+//! - An answer that is lost is asked for again with the same number (`link.rs`): a script that did its work tells so.
+//! - A process that dies holds nothing but leases, which run out, and perhaps the lead, which does too.
+//! - A hint that is lost costs time: who waits looks again every few seconds.
+//! - What a crash of Redis loses is for its configuration to say, and for `/health` to repeat ([`Capabilities::durability`]).
+
+mod claim;
+mod commit;
+mod dependents;
+mod hints;
+mod insert;
+mod lead;
+mod leases;
+mod link;
+mod listen;
+mod named;
+mod open;
+mod operations;
+mod options;
+mod plan;
+mod read;
+mod reply;
+mod row;
+mod schedules;
+mod script;
+mod transact;
+mod waits;
+mod workflows;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use windlass_core::flow::{Scope, Status};
+use windlass_core::operation::Operation;
+use windlass_core::schedule::Schedule;
+use windlass_core::{Name, Record, Task, TaskId, Transition, Workflow};
+
+use crate::clock::Clock;
+use crate::store::{
+    Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
+    Feature, Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
+    ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Scan, ScheduleWritten, SetLimit,
+    Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation, WriteSchedule,
+};
+use hints::{Hint, Horizon, Lane, Loop};
+pub use options::{Options, PREFIX_DEFAULT};
+
+/// What this store can do beside the basics.
+const FEATURES: [Feature; 5] =
+    [Feature::UniqueKeys, Feature::Schedules, Feature::Operations, Feature::Dependencies, Feature::Workflows];
+
+#[derive(Debug)]
+pub struct RedisStore {
+    shared: Arc<Shared>,
+    durability: Durability,
+    /// They end with the store.
+    _tasks: Mutex<JoinSet<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    link: link::Link,
+    base: String,
+    /// Who this process is, among those on one Redis.
+    origin: String,
+    clock: Arc<dyn Clock>,
+    signals: Signals,
+    waits: waits::Waits,
+    watch: Mutex<leases::Watch>,
+    leader: lead::Leader,
+    /// It may be this process' turn to lead.
+    turn: Notify,
+    due: Horizon,
+    prune: Horizon,
+    closed: AtomicBool,
+}
+
+impl Shared {
+    fn check_open(&self) -> Result<(), Error> {
+        if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    fn key(&self, rest: &str) -> String {
+        format!("{}{rest}", self.base)
+    }
+
+    /// Does in this process what a hint asks of others.
+    fn heed(&self, hint: &Hint) {
+        self.waits.wake(&hint.lanes);
+        self.due.tell(hint.due, &self.signals.due);
+        self.prune.tell(hint.prune, &self.signals.prunable);
+        for wake in &hint.loops {
+            match wake {
+                Loop::Schedules => self.signals.schedules.notify_one(),
+                Loop::Operations => self.signals.operations.notify_one(),
+                Loop::Dependents => self.signals.dependents.notify_one(),
+                Loop::Leader => self.turn.notify_one(),
+            }
+        }
+    }
+
+    async fn set_paused(&self, queue: &Name, paused: bool) -> Result<(), Error> {
+        self.check_open()?;
+        self.waits.settled().await;
+        let mut hint = Hint::default();
+        if !paused {
+            hint.lanes.insert(Lane::Queue(queue.clone()));
+        }
+        let mut args = self.args(&hint);
+        args.text(queue.as_str()).flag(paused);
+        self.link.run(&script::PAUSE, &args).await?;
+        self.heed(&hint);
+        Ok(())
+    }
+}
+
+fn unsupported(feature: Feature) -> Error {
+    Error::Unsupported { store: "redis", feature }
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { name: "redis", durability: self.durability, persistent: true, features: &FEATURES }
+    }
+
+    async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {
+        self.shared.insert(insert).await
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Vec<Task>, Error> {
+        self.shared.claim(claim).await
+    }
+
+    async fn commit(&self, transitions: Vec<Transition>) -> Result<Vec<Committed>, Error> {
+        self.shared.commit(transitions).await
+    }
+
+    async fn endings(&self, limit: usize) -> Result<Vec<Ending>, Error> {
+        self.shared.endings(limit).await
+    }
+
+    async fn settle(&self, settles: Vec<Settle>) -> Result<Vec<Settled>, Error> {
+        self.shared.settle(settles).await
+    }
+
+    async fn extend(&self, extensions: Vec<Extend>) -> Result<Vec<Extended>, Error> {
+        self.shared.extend(extensions).await
+    }
+
+    async fn due(&self, limit: usize) -> Result<Due, Error> {
+        let due = self.shared.come_up("wakes", limit).await?;
+        self.shared.due.set(due.next);
+        Ok(due)
+    }
+
+    async fn prunable(&self, limit: usize) -> Result<Due, Error> {
+        let due = self.shared.come_up("prunes", limit).await?;
+        self.shared.prune.set(due.next);
+        Ok(due)
+    }
+
+    async fn expired(&self, expire: Expire) -> Result<Due, Error> {
+        self.shared.expired(&expire).await
+    }
+
+    async fn get(&self, id: &TaskId) -> Result<Option<Task>, Error> {
+        self.shared.get(id).await
+    }
+
+    async fn peek_all(&self, ids: &[TaskId]) -> Result<Vec<Option<Record>>, Error> {
+        self.shared.peek_all(ids).await
+    }
+
+    async fn list(&self, list: List) -> Result<Page, Error> {
+        self.shared.list(&list).await
+    }
+
+    async fn scan(&self, list: List) -> Result<Scan, Error> {
+        let Scan { records, next } = self.shared.scan(&list, usize::MAX).await?;
+        let bare = |record| Record { result: None, checkpoint: None, ..record };
+        Ok(Scan { records: records.into_iter().map(bare).collect(), next })
+    }
+
+    async fn position(&self, record: &Record) -> Result<Option<u64>, Error> {
+        self.shared.position(record).await
+    }
+
+    async fn queues(&self, name: Option<&Name>) -> Result<Vec<QueueCounts>, Error> {
+        self.shared.queues(name).await
+    }
+
+    async fn ledger(&self) -> Result<Ledger, Error> {
+        self.shared.ledger().await
+    }
+
+    async fn set_paused(&self, queue: &Name, paused: bool) -> Result<(), Error> {
+        self.shared.set_paused(queue, paused).await
+    }
+
+    async fn schedule(&self, id: &Name) -> Result<Option<Schedule>, Error> {
+        self.shared.schedule(id).await
+    }
+
+    async fn schedules(&self, list: ListSchedules) -> Result<Vec<Schedule>, Error> {
+        self.shared.schedules(&list).await
+    }
+
+    async fn due_schedules(&self, limit: usize) -> Result<DueSchedules, Error> {
+        self.shared.due_schedules(limit).await
+    }
+
+    async fn write_schedule(&self, write: WriteSchedule) -> Result<ScheduleWritten, Error> {
+        self.shared.write_schedule(write).await
+    }
+
+    async fn operation(&self, id: &Name) -> Result<Option<Operation>, Error> {
+        self.shared.operation(id).await
+    }
+
+    async fn operations(&self, list: ListOperations) -> Result<Vec<Operation>, Error> {
+        self.shared.operations(&list).await
+    }
+
+    async fn write_operation(&self, write: WriteOperation) -> Result<OperationWritten, Error> {
+        self.shared.write_operation(write).await
+    }
+
+    async fn set_limit(&self, _: SetLimit) -> Result<LimitWritten, Error> {
+        Err(unsupported(Feature::Flow))
+    }
+
+    async fn limit(&self, _: Scope, _: &Name) -> Result<Option<Status>, Error> {
+        Ok(None)
+    }
+
+    async fn limits(&self, _: ListLimits) -> Result<Vec<Status>, Error> {
+        Ok(Vec::new())
+    }
+
+    async fn holds(&self, _: &Record) -> Result<Vec<Hold>, Error> {
+        Ok(Vec::new())
+    }
+
+    async fn open_gates(&self) -> Result<Option<u64>, Error> {
+        Ok(None)
+    }
+
+    async fn insert_workflow(&self, insert: InsertWorkflow) -> Result<WorkflowInserted, Error> {
+        self.shared.insert_workflow(insert).await
+    }
+
+    async fn workflow(&self, id: &Name) -> Result<Option<Workflow>, Error> {
+        self.shared.workflow(id).await
+    }
+
+    async fn workflows(&self, list: ListWorkflows) -> Result<Vec<Workflow>, Error> {
+        self.shared.workflows(&list).await
+    }
+
+    async fn span(&self, span: Span) -> Result<Page, Error> {
+        self.shared.span(&span).await
+    }
+
+    fn signals(&self) -> &Signals {
+        &self.shared.signals
+    }
+
+    /// Redis may come back, so its absence is an error of each verb and never the end.
+    async fn failed(&self) -> String {
+        std::future::pending().await
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        if self.shared.closed.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.shared.waits.close();
+        self.shared.resign().await
+    }
+}

@@ -1,0 +1,204 @@
+//! Writing what was decided: read the rows, let core make the successors, and write them under the revisions that were seen.
+
+use std::collections::HashMap;
+
+use windlass_core::{Change, Record, State, TaskId, Transition};
+
+use super::Shared;
+use super::hints::Hint;
+use super::link::Args;
+use super::read::By;
+use super::row::{self, KeyFate, Row, Step};
+use super::{reply, script};
+use crate::store::{Committed, Error};
+
+/// A change of a record that was just read.
+#[derive(Debug)]
+pub(super) struct Decided {
+    pub(super) record: Record,
+    pub(super) change: Change,
+    /// Who took the task's unique key last, where it must be taken back.
+    pub(super) holder: Option<Record>,
+}
+
+impl Decided {
+    pub(super) fn plain((record, change): (Record, Change)) -> Decided {
+        Decided { record, change, holder: None }
+    }
+
+    /// Whether the task takes its unique key back.
+    pub(super) fn takes_key(&self) -> bool {
+        match (&self.record.unique, &self.change) {
+            (Some(hold), Change::Requeued { at, .. }) => !hold.is_over(*at),
+            _ => false,
+        }
+    }
+
+    /// Whether the task waits for others again.
+    fn waits_again(&self) -> bool {
+        matches!(&self.change, Change::Requeued { after, .. } if !after.is_empty())
+    }
+
+    pub(super) fn step(self) -> Step {
+        let takes_key = self.takes_key();
+        let Decided { record: before, change, holder } = self;
+        let mut after = before.clone();
+        after.evolve(&change, before.order);
+        let ends = after.state.is_terminal() || matches!(change, Change::Removed { .. });
+        let key = match &before.unique {
+            Some(_) if takes_key => {
+                KeyFate::Taken { from: holder.map_or(String::new(), |holder| row::name(holder.seq)) }
+            }
+            Some(_) if ends => KeyFate::Freed,
+            _ => KeyFate::Kept,
+        };
+        Step { before, after, change, key }
+    }
+}
+
+/// What a transition comes to before anything is written.
+#[derive(Debug)]
+pub(super) enum Fate {
+    Write(Decided),
+    Answer(Committed),
+}
+
+impl Shared {
+    pub(super) async fn commit(&self, transitions: Vec<Transition>) -> Result<Vec<Committed>, Error> {
+        self.check_open()?;
+        self.waits.settled().await;
+        let fates = self.weigh_transitions(&transitions).await?;
+        let mut answers = Vec::with_capacity(fates.len());
+        let mut decided = Vec::new();
+        for fate in fates {
+            match fate {
+                Fate::Answer(answer) => answers.push(Some(answer)),
+                Fate::Write(behind) if behind.waits_again() => {
+                    answers.push(Some(self.requeue_behind(behind).await?));
+                }
+                Fate::Write(step) => {
+                    answers.push(None);
+                    decided.push(step);
+                }
+            }
+        }
+        let mut written = self.write_all(decided).await?.into_iter();
+        let missing = || reply::wrong("fewer answers than changes");
+        answers.into_iter().map(|answer| answer.or_else(|| written.next()).ok_or_else(missing)).collect()
+    }
+
+    /// A transition is decided on as many revisions as those before it in the batch make.
+    pub(super) async fn weigh_transitions(&self, transitions: &[Transition]) -> Result<Vec<Fate>, Error> {
+        let ids = transitions.iter().map(|transition| By::Id(&transition.id));
+        let rows = self.look_up(ids, false).await?;
+        let holders = self.holders(transitions, &rows).await?;
+        let mut seen: HashMap<&TaskId, Option<Record>> = HashMap::new();
+        let mut fates = Vec::with_capacity(transitions.len());
+        for ((transition, row), holder) in transitions.iter().zip(rows).zip(holders) {
+            let current = seen.entry(&transition.id).or_insert_with(|| row.map(|row| row.record));
+            let Some(record) = current else {
+                fates.push(Fate::Answer(Committed::Missing));
+                continue;
+            };
+            if let Some(refused) = refusal(transition, record, holder.as_ref()) {
+                fates.push(Fate::Answer(refused));
+                continue;
+            }
+            let before = record.clone();
+            record.evolve(&transition.change, before.order);
+            if matches!(transition.change, Change::Removed { .. }) {
+                *current = None;
+            }
+            fates.push(Fate::Write(Decided { record: before, change: transition.change.clone(), holder }));
+        }
+        Ok(fates)
+    }
+
+    /// Who has the unique keys that are to be taken back.
+    async fn holders(
+        &self,
+        transitions: &[Transition],
+        rows: &[Option<Row>],
+    ) -> Result<Vec<Option<Record>>, Error> {
+        let wanted = |(transition, row): (&Transition, &Option<Row>)| match (&transition.change, row) {
+            (Change::Requeued { at, .. }, Some(row)) => {
+                row.record.unique.as_ref().filter(|hold| !hold.is_over(*at)).map(|hold| hold.key.clone())
+            }
+            _ => None,
+        };
+        let keys: Vec<_> = transitions.iter().zip(rows).map(wanted).collect();
+        if keys.iter().all(Option::is_none) {
+            return Ok(vec![None; keys.len()]);
+        }
+        let found = self.look_up(keys.iter().flatten().map(|key| By::Key(key.as_str())), false).await?;
+        let mut found = found.into_iter().map(|row| row.map(|row| row.record));
+        Ok(keys.iter().map(|key| key.as_ref().and_then(|_| found.next().flatten())).collect())
+    }
+
+    /// Writes changes, each under the revision of its record.
+    pub(super) async fn write_all(&self, decided: Vec<Decided>) -> Result<Vec<Committed>, Error> {
+        if decided.is_empty() {
+            return Ok(Vec::new());
+        }
+        let steps: Vec<Step> = decided.into_iter().map(Decided::step).collect();
+        let mut hint = Hint::default();
+        steps.iter().for_each(|step| step.hint(&mut hint));
+        let mut args = self.args(&hint);
+        args.number(steps.len() as u64);
+        steps.iter().for_each(|step| step.args(&mut args, &row::name(step.before.seq)));
+        let answers = reply::list(self.link.run(&script::COMMIT, &args).await?)?;
+        let committed = steps.into_iter().zip(answers).map(|(step, answer)| self.written(step, answer));
+        let committed = committed.collect::<Result<_, _>>()?;
+        self.heed(&hint);
+        Ok(committed)
+    }
+
+    /// What became of a change, by the answer of the script.
+    pub(super) fn written(&self, step: Step, answer: redis::Value) -> Result<Committed, Error> {
+        let mut answer = reply::list(answer)?.into_iter();
+        let word = reply::text(answer.next().unwrap_or_default())?;
+        match word.as_str() {
+            "missing" => return Ok(Committed::Missing),
+            "conflict" => return Ok(Committed::Conflict),
+            "done" => {}
+            _ => return Err(reply::wrong("an unknown outcome of a change")),
+        }
+        let Step { before, mut after, change, .. } = step;
+        after.order = reply::number(answer.next().unwrap_or_default())?;
+        let kept = matches!(change, Change::Checkpointed { .. });
+        if matches!(before.state, State::Running(_)) && !kept {
+            self.forget_lease(before.seq);
+        }
+        Ok(Committed::Done(Box::new(after)))
+    }
+
+    pub(super) fn args(&self, hint: &Hint) -> Args {
+        Args::new(&hint.write(&self.origin))
+    }
+}
+
+/// Why a transition cannot be made, if it cannot.
+fn refusal(transition: &Transition, record: &Record, holder: Option<&Record>) -> Option<Committed> {
+    // Leases are given out by claims alone: they number the tokens.
+    let claimed = matches!(transition.change, Change::Claimed { .. });
+    if claimed || (record.seq, record.revision) != (transition.seq, transition.revision) {
+        return Some(Committed::Conflict);
+    }
+    match &transition.change {
+        Change::Removed { .. } if record.awaited => Some(Committed::Conflict),
+        Change::Requeued { at, .. } => {
+            let held = holder.filter(|holder| holder.seq != record.seq && holder.holds_key(*at));
+            held.map(|holder| Committed::KeyHeld(holder.id.clone()))
+        }
+        _ => None,
+    }
+}
+
+impl Step {
+    /// What others must know of it.
+    pub(super) fn hint(&self, hint: &mut Hint) {
+        if !matches!(self.change, Change::Removed { .. } | Change::Checkpointed { .. }) {
+            hint.add(&self.after);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What processes on one Redis tell each other: that tasks became ready, or that something comes up sooner than a loop may
+//! know. A hint that is lost costs time and nothing else: everybody looks again now and then.
+//!
+//! On the channel a hint is a line: who tells it, the earliest wake-up and the earliest prune (a dash for none), letters for
+//! the loops to wake, and the lanes as `<queue>/<type>`, where a star stands for all types or all queues.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::Notify;
+use windlass_core::{Name, Record, StateName};
+
+/// Lanes that are named one by one; beyond it everybody looks at all of theirs.
+const LANES_NAMED_MAX: usize = 100;
+
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct Hint {
+    pub(super) due: Option<u64>,
+    pub(super) prune: Option<u64>,
+    pub(super) loops: BTreeSet<Loop>,
+    pub(super) lanes: BTreeSet<Lane>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Loop {
+    Schedules,
+    Operations,
+    Dependents,
+    /// Nobody leads any more.
+    Leader,
+}
+
+/// Where something may be ready.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Lane {
+    Type(Name, Name),
+    Queue(Name),
+    Everywhere,
+}
+
+impl Loop {
+    const ALL: [(Loop, char); 4] =
+        [(Loop::Schedules, 's'), (Loop::Operations, 'o'), (Loop::Dependents, 'd'), (Loop::Leader, 'l')];
+}
+
+impl Hint {
+    /// What a task that is now like this means to others.
+    pub(super) fn add(&mut self, record: &Record) {
+        let earlier = |at: &mut Option<u64>, new: Option<u64>| *at = at.take().into_iter().chain(new).min();
+        earlier(&mut self.due, record.wake_at());
+        earlier(&mut self.prune, record.ended_at().map(|at| at.saturating_add(record.retention_ms)));
+        if record.must_tell() {
+            self.loops.insert(Loop::Dependents);
+        }
+        if record.state_name() == StateName::Pending && self.lanes.len() <= LANES_NAMED_MAX {
+            self.lanes.insert(Lane::Type(record.queue.clone(), record.kind.clone()));
+        }
+    }
+
+    pub(super) fn wakes(mut self, wake: Loop) -> Hint {
+        self.loops.insert(wake);
+        self
+    }
+
+    pub(super) fn write(&self, origin: &str) -> String {
+        let time = |at: Option<u64>| at.map_or("-".to_owned(), |at| at.to_string());
+        let letters = Loop::ALL.iter().filter(|(wake, _)| self.loops.contains(wake));
+        let letters: String = std::iter::once('+').chain(letters.map(|(_, letter)| *letter)).collect();
+        let mut line = format!("{origin} {} {} {letters}", time(self.due), time(self.prune));
+        if self.lanes.len() > LANES_NAMED_MAX {
+            line.push_str(" */*");
+            return line;
+        }
+        for lane in &self.lanes {
+            match lane {
+                Lane::Type(queue, kind) => line.push_str(&format!(" {queue}/{kind}")),
+                Lane::Queue(queue) => line.push_str(&format!(" {queue}/*")),
+                Lane::Everywhere => line.push_str(" */*"),
+            }
+        }
+        line
+    }
+
+    /// Who told it, and what; `None` for what another version may say.
+    pub(super) fn read(line: &str) -> Option<(&str, Hint)> {
+        let mut words = line.split(' ');
+        let (origin, due, prune, letters) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        let lane = |word: &str| match word.split_once('/')? {
+            ("*", "*") => Some(Lane::Everywhere),
+            (queue, "*") => Some(Lane::Queue(queue.parse().ok()?)),
+            (queue, kind) => Some(Lane::Type(queue.parse().ok()?, kind.parse().ok()?)),
+        };
+        let loops = Loop::ALL.iter().filter(|(_, letter)| letters.contains(*letter)).map(|(wake, _)| *wake);
+        let hint = Hint {
+            due: due.parse().ok(),
+            prune: prune.parse().ok(),
+            loops: loops.collect(),
+            lanes: words.filter_map(lane).collect(),
+        };
+        Some((origin, hint))
+    }
+}
+
+/// What a loop sleeps until, as far as this process knows.
+#[derive(Debug)]
+pub(super) struct Horizon(AtomicU64);
+
+impl Default for Horizon {
+    fn default() -> Self {
+        Self(AtomicU64::new(u64::MAX))
+    }
+}
+
+impl Horizon {
+    pub(super) fn set(&self, next: Option<u64>) {
+        self.0.store(next.unwrap_or(u64::MAX), Ordering::SeqCst);
+    }
+
+    /// Wakes the loop if this is nearer.
+    pub(super) fn tell(&self, at: Option<u64>, nearer: &Notify) {
+        let Some(at) = at else { return };
+        if at < self.0.fetch_min(at, Ordering::SeqCst) {
+            nearer.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_is_read_as_it_was_written() {
+        let name = |text: &str| Name::new(text).unwrap();
+        let lanes = [Lane::Type(name("q"), name("t:1")), Lane::Queue(name("r"))];
+        let hint = Hint {
+            due: Some(7),
+            prune: None,
+            loops: BTreeSet::from([Loop::Dependents]),
+            lanes: BTreeSet::from(lanes),
+        };
+        let line = hint.write("me");
+        assert_eq!(line, "me 7 - +d q/t:1 r/*");
+        assert_eq!(Hint::read(&line), Some(("me", hint)));
+        assert_eq!(Hint::read("something else"), None);
+    }
+
+    #[test]
+    fn many_lanes_become_all() {
+        let mut hint = Hint::default();
+        for i in 0..=LANES_NAMED_MAX {
+            hint.lanes.insert(Lane::Queue(Name::new(&format!("q{i}")).unwrap()));
+        }
+        let (_, read) = Hint::read(&hint.write("me")).map(|(who, hint)| (who.to_owned(), hint)).unwrap();
+        assert_eq!(read.lanes, BTreeSet::from([Lane::Everywhere]));
+    }
+}

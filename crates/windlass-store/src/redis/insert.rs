@@ -1,0 +1,109 @@
+//! Adding tasks: in one call where each stands alone, or by a plan where they look at others.
+
+use windlass_core::limits::CONFLICT_TRIES_MAX;
+use windlass_core::{NewTask, Record};
+
+use super::Shared;
+use super::hints::Hint;
+use super::plan::{Outlook, Plan};
+use super::row::{self, Row};
+use super::{reply, script};
+use crate::depth::Room;
+use crate::store::{Error, Feature, Insert, Inserted};
+
+impl Shared {
+    pub(super) async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {
+        self.check_open()?;
+        supported(&insert.tasks)?;
+        if insert.tasks.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.waits.settled().await;
+        let alone = |task: &NewTask| task.unique.is_none() && task.body.dependencies().is_empty();
+        if insert.tasks.iter().all(alone) && (!insert.atomic || insert.tasks.len() == 1) {
+            return self.insert_alone(&insert).await;
+        }
+        let room = Room::Bounded { max_depth: insert.max_depth };
+        self.insert_by_plan(&insert.tasks, insert.atomic, room).await
+    }
+
+    async fn insert_alone(&self, insert: &Insert) -> Result<Vec<Inserted>, Error> {
+        let records: Vec<Record> = insert.tasks.iter().map(|new| Record::submitted(new, 0)).collect();
+        let mut hint = Hint::default();
+        records.iter().for_each(|record| hint.add(record));
+        let mut args = self.args(&hint);
+        args.bound(insert.max_depth).number(records.len() as u64);
+        for (new, record) in insert.tasks.iter().zip(&records) {
+            row::add_args(&mut args, new, record);
+        }
+        let answer = self.link.call(&script::INSERT, &args).await?;
+        let repeated = answer.repeated;
+        let answers = reply::list(answer.value)?.into_iter();
+        let answers = answers.zip(insert.tasks.iter().zip(records));
+        let answers = answers.map(|(answer, (new, record))| inserted(answer, new, record, repeated));
+        let answers = answers.collect::<Result<_, _>>()?;
+        self.heed(&hint);
+        Ok(answers)
+    }
+
+    /// Reads what the tasks look at, decides, and commits under the condition that it is still like that.
+    async fn insert_by_plan(
+        &self,
+        tasks: &[NewTask],
+        atomic: bool,
+        room: Room,
+    ) -> Result<Vec<Inserted>, Error> {
+        for _ in 0..CONFLICT_TRIES_MAX {
+            let outlook = self.outlook(tasks, room).await?;
+            let mut plan = Plan::new(outlook, room);
+            tasks.iter().for_each(|new| plan.weigh(new));
+            if atomic && plan.refuses() {
+                return Ok(plan.aborted());
+            }
+            let (transaction, drafts) = plan.finish();
+            if transaction.is_empty() {
+                return drafts.into_iter().map(|draft| draft.resolve(&[])).collect();
+            }
+            if let Some(done) = self.transact(transaction).await? {
+                return drafts.into_iter().map(|draft| draft.resolve(&done.added)).collect();
+            }
+        }
+        Err(Error::Busy)
+    }
+
+    pub(super) async fn outlook(&self, tasks: &[NewTask], room: Room) -> Result<Outlook, Error> {
+        Outlook::read(self, tasks, room).await
+    }
+}
+
+/// The answer to one task. Its id was just made if it has no fingerprint: if it is taken by the time a lost answer is asked for
+/// again, that was the first call.
+fn inserted(answer: redis::Value, new: &NewTask, record: Record, repeated: bool) -> Result<Inserted, Error> {
+    match answer {
+        redis::Value::Int(number) => {
+            let number = u64::try_from(number).map_err(|_| reply::wrong("a negative number"))?;
+            Ok(Inserted::New(Record { seq: number, order: number, ..record }))
+        }
+        redis::Value::Array(_) => {
+            let row = Row::read(answer)?.ok_or_else(|| reply::wrong("a row without fields"))?;
+            if repeated && new.body.fingerprint.is_none() {
+                return Ok(Inserted::New(row.record));
+            }
+            let task = row.task()?;
+            if task.body.repeats(&new.body) {
+                Ok(Inserted::Same(Box::new(task)))
+            } else {
+                Ok(Inserted::Clash)
+            }
+        }
+        _ => Ok(Inserted::QueueFull),
+    }
+}
+
+/// Whether this store has all that the tasks ask for.
+pub(super) fn supported(tasks: &[NewTask]) -> Result<(), Error> {
+    match tasks.iter().any(|new| new.key.is_some()) {
+        true => Err(super::unsupported(Feature::Flow)),
+        false => Ok(()),
+    }
+}

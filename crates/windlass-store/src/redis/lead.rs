@@ -1,0 +1,97 @@
+//! Who acts on time. Of all processes on one Redis one leads at a time; the loops of the others find nothing to do.
+//!
+//! The lead is a key that ends by itself unless it is renewed, and has a term that never comes again (`lua/lead.lua`). What a
+//! leader does is conditional like everything else, so a second one for a moment would do no harm but work twice.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::Shared;
+use super::hints::{Hint, Loop};
+use super::{reply, script};
+use crate::store::Error;
+
+/// How long a leader that says nothing still leads: as long nobody acts on time after it died.
+const LEAD: Duration = Duration::from_secs(6);
+const RENEW_EVERY: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Default)]
+pub(super) struct Leader {
+    /// The mark, and until when it is certain without asking again.
+    mark: Mutex<Option<(String, Instant)>>,
+}
+
+impl Leader {
+    /// The mark if this process leads.
+    pub(super) fn mark(&self) -> Option<String> {
+        let mark = self.mark.lock();
+        mark.as_ref().filter(|(_, until)| Instant::now() < *until).map(|(mark, _)| mark.clone())
+    }
+
+    pub(super) fn lose(&self) {
+        *self.mark.lock() = None;
+    }
+}
+
+impl Shared {
+    /// Begins or goes on to lead, unless somebody else does.
+    pub(super) async fn lead(&self) -> Result<(), Error> {
+        let asked = Instant::now();
+        let before = self.leader.mark();
+        let mut args = self.args(&Hint::default());
+        args.text(&self.origin).number(LEAD.as_millis() as u64).text("lead");
+        let answer = self.link.run(&script::LEAD, &args).await?;
+        if matches!(answer, redis::Value::Nil) {
+            self.leader.lose();
+            return Ok(());
+        }
+        let mark = reply::text(answer)?;
+        let begins = before.as_ref() != Some(&mark);
+        if begins {
+            self.watch.lock().clear();
+        }
+        *self.leader.mark.lock() = Some((mark, asked + LEAD));
+        if begins {
+            self.observe().await?;
+            self.wake_loops();
+        }
+        Ok(())
+    }
+
+    pub(super) async fn resign(&self) -> Result<(), Error> {
+        self.leader.lose();
+        let mut args = self.args(&Hint::default().wakes(Loop::Leader));
+        args.text(&self.origin).number(0).text("resign");
+        self.link.run(&script::LEAD, &args).await.map(drop)
+    }
+
+    /// Leads or waits for its turn, until the store is closed. Whoever leads looks for leases that began elsewhere.
+    pub(super) async fn keep_leading(self: std::sync::Arc<Self>) {
+        loop {
+            let _ = tokio::time::timeout(RENEW_EVERY, self.turn.notified()).await;
+            if self.check_open().is_err() {
+                return;
+            }
+            if let Err(error) = self.lead().await {
+                tracing::warn!(%error, "cannot ask who leads");
+            }
+            self.signals.leases.notify_one();
+        }
+    }
+
+    fn wake_loops(&self) {
+        let signals = &self.signals;
+        for signal in [
+            &signals.due,
+            &signals.prunable,
+            &signals.leases,
+            &signals.schedules,
+            &signals.operations,
+            &signals.dependents,
+        ] {
+            signal.notify_one();
+        }
+    }
+}

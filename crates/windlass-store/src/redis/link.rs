@@ -1,0 +1,207 @@
+//! The connection, and how a script is called: by hash, again after an answer that was lost, and never for ever.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::{Client, ErrorKind, RedisError, ServerErrorKind, Value};
+use tokio::time::Instant;
+
+use super::script::{self, Script};
+use crate::store::Error;
+
+/// How long a call is tried before its caller is told: a restart of Redis with a large append-only file takes longer, and
+/// then people want to know.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one answer may take. A script looks at a bounded number of tasks, so only a Redis that hangs takes longer.
+const ANSWER_WAIT: Duration = Duration::from_secs(5);
+const PAUSE_FIRST: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+pub(super) struct Link {
+    manager: ConnectionManager,
+    meta: String,
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link").field("meta", &self.meta).finish_non_exhaustive()
+    }
+}
+
+/// What a script answered, and whether it may have done so to an earlier call whose answer was lost.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) value: Value,
+    pub(super) repeated: bool,
+}
+
+impl Link {
+    /// `base` is what all keys begin with.
+    pub(super) async fn open(client: Client, base: &str) -> Result<Link, Error> {
+        let config = ConnectionManagerConfig::new()
+            .set_number_of_retries(1)
+            .set_max_delay(PAUSE_MAX)
+            .set_connection_timeout(Some(ANSWER_WAIT))
+            .set_response_timeout(Some(ANSWER_WAIT));
+        let manager = ConnectionManager::new_with_config(client, config)
+            .await
+            .map_err(|error| failed("connect", &error))?;
+        let link = Link { manager, meta: format!("{base}meta") };
+        for script in script::all() {
+            let mut patience = Patience::new(script.name);
+            while let Err(error) = link.load(script).await {
+                patience.wait(&error).await?;
+            }
+        }
+        Ok(link)
+    }
+
+    pub(super) async fn run(&self, script: &Script, args: &Args) -> Result<Value, Error> {
+        Ok(self.call(script, args).await?.value)
+    }
+
+    /// Calls a script until it answers. A call whose answer was lost is sent again with the same number, and says so.
+    pub(super) async fn call(&self, script: &Script, args: &Args) -> Result<Answer, Error> {
+        let mut patience = Patience::new(script.name);
+        loop {
+            let repeated = patience.repeated;
+            let error = match self.send(script, args, repeated).await {
+                Ok(value) => return Ok(Answer { value, repeated }),
+                Err(error) => error,
+            };
+            if error.kind() != ErrorKind::Server(ServerErrorKind::NoScript) {
+                patience.wait(&error).await?;
+                continue;
+            }
+            // Redis was restarted or its scripts were flushed: nothing of this call was done.
+            if let Err(error) = self.load(script).await {
+                patience.wait(&error).await?;
+            }
+        }
+    }
+
+    /// A plain command, which does the same however often it is sent.
+    pub(super) async fn ask(&self, command: &redis::Cmd) -> Result<Value, Error> {
+        let mut patience = Patience::new("ask");
+        loop {
+            match command.query_async(&mut self.manager.clone()).await {
+                Ok(value) => return Ok(value),
+                Err(error) => patience.wait(&error).await?,
+            }
+        }
+    }
+
+    async fn send(&self, script: &Script, args: &Args, repeated: bool) -> Result<Value, RedisError> {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&script.hash).arg(1).arg(&self.meta).arg(if repeated { "1" } else { "0" });
+        for arg in &args.list {
+            command.arg(&arg[..]);
+        }
+        command.query_async(&mut self.manager.clone()).await
+    }
+
+    async fn load(&self, script: &Script) -> Result<(), RedisError> {
+        let mut command = redis::cmd("SCRIPT");
+        command.arg("LOAD").arg(&script.source);
+        command.query_async::<Value>(&mut self.manager.clone()).await.map(drop)
+    }
+}
+
+/// How long to try while Redis is away.
+struct Patience {
+    what: &'static str,
+    deadline: Instant,
+    pause: Duration,
+    /// Whether an attempt may have been carried out although it was not answered.
+    repeated: bool,
+}
+
+impl Patience {
+    fn new(what: &'static str) -> Patience {
+        Patience { what, deadline: Instant::now() + PATIENCE, pause: PAUSE_FIRST, repeated: false }
+    }
+
+    /// Waits for a better moment, unless there will be none.
+    async fn wait(&mut self, error: &RedisError) -> Result<(), Error> {
+        if !is_passing(error) || Instant::now() + self.pause > self.deadline {
+            return Err(failed(self.what, error));
+        }
+        self.repeated |= error.is_io_error();
+        tracing::debug!(what = self.what, %error, "calling Redis again");
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        Ok(())
+    }
+}
+
+/// Whether the same call may succeed in a moment.
+fn is_passing(error: &RedisError) -> bool {
+    use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, ReadOnly, TryAgain};
+    match error.kind() {
+        ErrorKind::Server(kind) => {
+            matches!(kind, BusyLoading | ClusterDown | MasterDown | ReadOnly | TryAgain)
+        }
+        _ => error.is_io_error(),
+    }
+}
+
+pub(super) fn failed(what: &str, error: &RedisError) -> Error {
+    if error.code() == Some("OOM") {
+        return Error::NoSpace;
+    }
+    Error::Io { context: format!("Redis ({what})"), error: error.to_string() }
+}
+
+/// The arguments of a script behind the one that says whether it is repeated.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Args {
+    list: Vec<Bytes>,
+}
+
+impl Args {
+    /// `hint` is what to tell other processes if anything changes.
+    pub(super) fn new(hint: &str) -> Args {
+        let mut args = Args::default();
+        args.text(hint).text(&format!("{:016x}", rand::random::<u64>()));
+        args
+    }
+
+    pub(super) fn bytes(&mut self, bytes: impl Into<Bytes>) -> &mut Self {
+        self.list.push(bytes.into());
+        self
+    }
+
+    pub(super) fn append(&mut self, other: Args) -> &mut Self {
+        self.list.extend(other.list);
+        self
+    }
+
+    pub(super) fn text(&mut self, text: &str) -> &mut Self {
+        self.bytes(Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    pub(super) fn number(&mut self, number: u64) -> &mut Self {
+        self.bytes(number.to_string().into_bytes())
+    }
+
+    pub(super) fn flag(&mut self, flag: bool) -> &mut Self {
+        self.text(if flag { "1" } else { "0" })
+    }
+
+    /// A time in a row; a dash stands for none.
+    pub(super) fn maybe(&mut self, number: Option<u64>) -> &mut Self {
+        match number {
+            Some(number) => self.number(number),
+            None => self.text("-"),
+        }
+    }
+
+    /// A bound; an empty text stands for none.
+    pub(super) fn bound(&mut self, number: Option<u64>) -> &mut Self {
+        match number {
+            Some(number) => self.number(number),
+            None => self.text(""),
+        }
+    }
+}

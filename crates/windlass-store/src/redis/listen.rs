@@ -1,0 +1,51 @@
+//! Hearing what other processes on the same Redis say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use redis::Client;
+
+use super::Shared;
+use super::hints::{Hint, Lane};
+
+/// How long to leave Redis alone after the connection was lost.
+const PAUSE: Duration = Duration::from_secs(1);
+
+impl Shared {
+    /// Listens until the store is closed. Without a connection nothing is missed for good: who waits looks now and then.
+    pub(super) async fn listen(self: Arc<Self>, client: Client, ready: tokio::sync::oneshot::Sender<()>) {
+        let mut ready = Some(ready);
+        while self.check_open().is_ok() {
+            if let Err(error) = self.hear(&client, &mut ready).await {
+                tracing::warn!(%error, "hints of other processes are not heard");
+            }
+            ready = None;
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn hear(
+        &self,
+        client: &Client,
+        ready: &mut Option<tokio::sync::oneshot::Sender<()>>,
+    ) -> Result<(), redis::RedisError> {
+        let mut channel = client.get_async_pubsub().await?;
+        channel.subscribe(self.key("hints")).await?;
+        // What was said before this is not heard, so everybody looks once.
+        self.waits.wake(&[Lane::Everywhere].into());
+        if let Some(ready) = ready.take() {
+            let _ = ready.send(());
+        }
+        let mut messages = channel.on_message();
+        while let Some(message) = messages.next().await {
+            let Ok(line) = std::str::from_utf8(message.get_payload_bytes()) else { continue };
+            if let Some((origin, hint)) = Hint::read(line)
+                && origin != self.origin
+            {
+                self.heed(&hint);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,15 @@
+-- Writes decided changes, each under its own condition.
+--
+-- ARGV[4]  how many; the arguments of `change` follow for each.
+-- Returns for each "done" with its place in line, "conflict" or "missing".
+
+local answers = {}
+local changed = false
+for i = 1, tonumber(ARGV[4]) do
+  answers[i] = change(5 + (i - 1) * CHANGE_ARGS)
+  changed = changed or answers[i][1] == "done"
+end
+if changed then
+  tell()
+end
+return answers

@@ -1,0 +1,27 @@
+-- Notices leases that ended, so that they cannot be extended any more.
+--
+-- ARGV[4]  the mark of the leader, or "" if this needs no leader.
+-- ARGV[5]  how many. For each: the name of the task, and the beat of its lease as it was seen.
+-- Returns "stranger" if somebody else leads; else for each the row with its body if the lease has not moved since;
+-- beat, length and worker if it has; or nothing if there is no lease any more.
+
+if ARGV[4] ~= "" and call("GET", base .. "leader") ~= ARGV[4] then
+  return "stranger"
+end
+local answers = {}
+for i = 1, tonumber(ARGV[5]) do
+  local name, seen = ARGV[4 + 2 * i], ARGV[5 + 2 * i]
+  local key = base .. "t/" .. name
+  local lease = call("HGET", key, "l")
+  local beat = call("ZSCORE", base .. "leases", name)
+  if not lease or not beat then
+    answers[i] = false
+  elseif tonumber(beat) == tonumber(seen) then
+    call("HSET", key, "x", "1")
+    answers[i] = { "ended", show(name, true) }
+  else
+    local window, worker = string.match(lease, "^%S+ %S+ %S+ (%S+) %S+ %S+ (%S+)$")
+    answers[i] = { "moved", text(tonumber(beat)), window, worker }
+  end
+end
+return answers

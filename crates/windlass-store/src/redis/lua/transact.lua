@@ -1,0 +1,175 @@
+-- Commits what was decided on several things at once: all of it if they are still as they were seen, or nothing.
+--
+-- ARGV[4]  how many guards, and the guards; then how many acts, and the acts. Each begins with its word:
+--   free <id>                      no task has the id
+--   at <name> <revision>           the task is at this revision
+--   there <name>                   the task is there
+--   gone <name>                    the task is forgotten
+--   ended <name> <state>           the task is in this state
+--   holder <key> <name>            this task took the unique key last; "" for nobody
+--   is <hash> <field> <value>      the field has this value; "" for none
+--   few <hash> <max>               the hash has fewer fields than this
+--   room <queue> <max>             at most so many wait in the queue
+--   waits <parent> <child>         the child has yet to be told the end of its parent
+--   add ...                        a new task (`add`)
+--   change ...                     a change whose condition a guard has seen to (`change`)
+--   try ...                        a change that may find another revision: that is its answer, and no matter of the others
+--   put <hash> <field> <value>     and take <hash> <field>
+--   rank <set> <score> <member>    and unrank <set> <member>
+--   await <parent> <child>         the child waits for the parent; "+n" is the n-th task that this call adds
+--   told <parent> <child>          it waits no more
+-- Returns "stale" if a guard fails; else an answer for each act.
+--
+-- This is the way of all that is rare. A repeated call would find its own work in the way, so what was answered is kept
+-- for a while under the number of the call.
+
+local memory = base .. "done/" .. nonce
+if again then
+  local before = call("GET", memory)
+  if before then
+    return cjson.decode(before)
+  end
+end
+
+local at = 5
+local function next_arg()
+  at = at + 1
+  return ARGV[at - 1]
+end
+
+local function waiting(queue)
+  local sum = 0
+  for _, number in ipairs(call("HMGET", base .. "queue/" .. queue, "0", "1", "2", "4")) do
+    sum = sum + tonumber(number or 0)
+  end
+  return sum
+end
+
+local guards = {
+  free = function()
+    return call("HEXISTS", base .. "ids", next_arg()) == 0
+  end,
+  at = function()
+    local row, revision = find(next_arg()), next_arg()
+    return row and row.revision == revision
+  end,
+  there = function()
+    return find(next_arg())
+  end,
+  gone = function()
+    return not find(next_arg())
+  end,
+  ended = function()
+    local row, state = find(next_arg()), next_arg()
+    return row and row.state == state
+  end,
+  holder = function()
+    local key, name = next_arg(), next_arg()
+    return (call("HGET", base .. "unique", key) or "") == name
+  end,
+  is = function()
+    local hash, field, value = next_arg(), next_arg(), next_arg()
+    return (call("HGET", base .. hash, field) or "") == value
+  end,
+  few = function()
+    local hash, most = next_arg(), tonumber(next_arg())
+    return call("HLEN", base .. hash) < most
+  end,
+  room = function()
+    local queue, most = next_arg(), tonumber(next_arg())
+    return waiting(queue) <= most
+  end,
+  waits = function()
+    local parent, child = next_arg(), next_arg()
+    return call("ZSCORE", base .. "waits/" .. parent, child)
+  end,
+}
+
+for _ = 1, tonumber(ARGV[4]) do
+  if not guards[next_arg()]() then
+    return "stale"
+  end
+end
+
+local added = {}
+
+-- Only when the task may be forgotten depends on this, so it keeps its revision and its lease.
+local function set_awaited(name, awaited)
+  local row = find(name)
+  if not row or row.awaited == awaited then
+    return
+  end
+  if row.prune ~= "-" then
+    call("ZREM", end_key(row), name)
+  end
+  row.awaited = awaited
+  if row.prune ~= "-" then
+    local order = end_key(row)
+    call("ZADD", order, order == base .. "prunes" and row.prune or tonumber(name), name)
+  end
+  call("HSET", base .. "t/" .. name, "i", line_of(row))
+end
+
+local function named(text)
+  local place = string.match(text, "^%+(%d+)$")
+  return place and name_of(added[tonumber(place)]) or text
+end
+
+local acts = {
+  add = function()
+    local number = add(at)
+    at = at + ADD_ARGS
+    added[#added + 1] = number
+    return number
+  end,
+  change = function()
+    ARGV[at] = named(ARGV[at])
+    local answer = change(at)
+    at = at + CHANGE_ARGS
+    return answer
+  end,
+  put = function()
+    local hash, field, value = next_arg(), next_arg(), next_arg()
+    call("HSET", base .. hash, field, value)
+    return "done"
+  end,
+  take = function()
+    local hash, field = next_arg(), next_arg()
+    call("HDEL", base .. hash, field)
+    return "done"
+  end,
+  rank = function()
+    local set, score, member = next_arg(), next_arg(), next_arg()
+    local place = string.match(score, "^%+(%d+)$")
+    call("ZADD", base .. set, place and added[tonumber(place)] or score, member)
+    return "done"
+  end,
+  unrank = function()
+    local set, member = next_arg(), next_arg()
+    call("ZREM", base .. set, member)
+    return "done"
+  end,
+  await = function()
+    local parent, child = named(next_arg()), named(next_arg())
+    call("ZADD", base .. "waits/" .. parent, tonumber(child), child)
+    set_awaited(parent, "1")
+    return "done"
+  end,
+  told = function()
+    local parent, child = next_arg(), next_arg()
+    call("ZREM", base .. "waits/" .. parent, child)
+    if call("EXISTS", base .. "waits/" .. parent) == 0 then
+      set_awaited(parent, "0")
+    end
+    return "done"
+  end,
+}
+acts.try = acts.change
+
+local answers = {}
+for i = 1, tonumber(next_arg()) do
+  answers[i] = acts[next_arg()]()
+end
+tell()
+call("SET", memory, cjson.encode(answers), "PX", 20000)
+return answers

@@ -1,0 +1,78 @@
+//! Where the store is, as a URL:
+//! `redis[s]://[user[:password]@]host[:port][/database][?prefix=word]`, or `redis+unix:///path[?db=n&prefix=word]`.
+
+use redis::{Client, IntoConnectionInfo};
+
+use crate::store::Error;
+
+/// What keys begin with unless the URL says otherwise.
+pub const PREFIX_DEFAULT: &str = "windlass";
+const PREFIX_BYTES_MAX: usize = 64;
+/// What the URL may say of the connection itself.
+const KNOWN: [&str; 4] = ["db", "user", "pass", "protocol"];
+
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub(super) client: Client,
+    pub(super) prefix: String,
+    /// Host and port or path, without secrets.
+    pub(super) place: String,
+}
+
+impl Options {
+    pub fn parse(url: &str) -> Result<Options, Error> {
+        let wrong = |why: String| Error::Io { context: "the URL of the store".into(), error: why };
+        let (address, query) = url.split_once('?').unwrap_or((url, ""));
+        let mut prefix = PREFIX_DEFAULT.to_owned();
+        let mut kept = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some(("prefix", word)) => prefix = word.to_owned(),
+                Some((name, _)) if KNOWN.contains(&name) => kept.push(pair),
+                _ => {
+                    return Err(wrong(format!(
+                        "{pair:?} is not an option; known are prefix, {}",
+                        KNOWN.join(", ")
+                    )));
+                }
+            }
+        }
+        let letters = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-');
+        if prefix.is_empty() || prefix.len() > PREFIX_BYTES_MAX || !prefix.bytes().all(letters) {
+            return Err(wrong(format!("prefix must be 1 to {PREFIX_BYTES_MAX} of A-Z a-z 0-9 . _ : -")));
+        }
+        let url = if kept.is_empty() { address.to_owned() } else { format!("{address}?{}", kept.join("&")) };
+        let info = url.as_str().into_connection_info().map_err(|error| wrong(error.to_string()))?;
+        let place = info.addr().to_string();
+        let client = Client::open(info).map_err(|error| wrong(error.to_string()))?;
+        Ok(Options { client, prefix, place })
+    }
+
+    /// What every key begins with: a hash tag, so that all of them are in one slot of a cluster.
+    pub(super) fn base(&self) -> String {
+        format!("{{{}}}:", self.prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_place_and_prefix() {
+        let options = Options::parse("redis://me:secret@localhost:7000/3?prefix=shop.eu").unwrap();
+        assert_eq!(options.base(), "{shop.eu}:");
+        assert_eq!(options.place, "localhost:7000");
+        assert_eq!(Options::parse("redis://localhost").unwrap().base(), "{windlass}:");
+        assert_eq!(Options::parse("rediss://localhost").unwrap().place, "localhost:6379");
+        assert_eq!(Options::parse("redis+unix:///run/r.sock?db=2&prefix=x").unwrap().place, "/run/r.sock");
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        let urls = ["http://localhost", "redis://localhost?prefix=", "redis://localhost?prefix=a{b}"];
+        for url in urls.into_iter().chain(["redis://localhost?cluster=yes", "redis://localhost/x"]) {
+            assert!(Options::parse(url).is_err(), "{url}");
+        }
+    }
+}

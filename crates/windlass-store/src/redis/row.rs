@@ -1,0 +1,236 @@
+//! A task as Redis keeps it, and back. See `lua/task.lua` for the fields of a row.
+//!
+//! Scripts know a task by its line and cannot read the record, so what they change by themselves stands beside it: a claim is
+//! applied to the record here, by core, whenever a row is read.
+
+use bytes::{BufMut, Bytes};
+use redis::Value;
+use windlass_core::{Change, Name, NewTask, Progress, Record, State, Task, Token};
+
+use super::link::Args;
+use super::reply::{self, wrong};
+use crate::embedded::codec;
+use crate::store::Error;
+
+/// A row that was read: the record as it is now, and what stands beside it.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) record: Record,
+    pub(super) held: Option<Held>,
+    body: Option<Bytes>,
+}
+
+/// The lease of a running task, as those who watch it need it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) beat: u64,
+    pub(super) window_ms: u64,
+    pub(super) worker: Name,
+}
+
+impl Row {
+    /// `None` for a task that is not there.
+    pub(super) fn read(value: Value) -> Result<Option<Row>, Error> {
+        if matches!(value, Value::Nil) {
+            return Ok(None);
+        }
+        let mut fields = reply::list(value)?;
+        let name = fields.pop().ok_or_else(|| wrong("an empty row"))?;
+        let seq = reply::number(name)?;
+        let mut fields = fields.into_iter();
+        let mut field = || fields.next().unwrap_or(Value::Nil);
+        let line = Line::read(&reply::text(field())?)?;
+        let damaged = |error: codec::Undecodable| wrong(&format!("a record of task {seq} in which {error}"));
+        let names = |_| Some((line.queue.clone(), line.kind.clone()));
+        let mut record = codec::decode_record(seq, reply::bytes(field())?, names).map_err(damaged)?;
+        record.order = line.order;
+        if let Some(claimed) = optional(field())? {
+            record.evolve(&claim(&claimed)?, line.order);
+        }
+        record.revision = line.revision;
+        record.awaited = line.awaited;
+        let held = optional(field())?.map(|text| lease(&mut record, &text)).transpose()?;
+        if let Some(bytes) = maybe_bytes(field())? {
+            record.progress = Some(read_progress(&bytes)?);
+        }
+        Ok(Some(Row { record, held, body: maybe_bytes(field())? }))
+    }
+
+    pub(super) fn task(self) -> Result<Task, Error> {
+        let body = self.body.ok_or_else(|| wrong("a row without its body"))?;
+        let body = codec::decode_body(body).map_err(|error| wrong(&format!("a body in which {error}")))?;
+        Ok(Task { record: self.record, body })
+    }
+}
+
+pub(super) fn rows(value: Value) -> Result<Vec<Row>, Error> {
+    let rows = reply::list(value)?.into_iter().map(Row::read);
+    rows.filter_map(Result::transpose).collect()
+}
+
+pub(super) fn tasks(value: Value) -> Result<Vec<Task>, Error> {
+    rows(value)?.into_iter().map(Row::task).collect()
+}
+
+/// The name of a task: its number, padded so that equal times sort by it.
+pub(super) fn name(seq: u64) -> String {
+    format!("{seq:014}")
+}
+
+/// What scripts write at the side of a record is read from here.
+#[derive(Debug)]
+struct Line {
+    revision: u64,
+    order: u64,
+    awaited: bool,
+    queue: Name,
+    kind: Name,
+}
+
+impl Line {
+    fn read(text: &str) -> Result<Line, Error> {
+        let fields: Vec<&str> = text.split(' ').collect();
+        let [revision, order, _, _, _, _, _, _, _, awaited, _, _, queue, kind] = fields[..] else {
+            return Err(wrong("a row of another shape"));
+        };
+        let number = |text: &str| text.parse().map_err(|_| wrong("a row with a wrong number"));
+        let name = |text: &str| Name::new(text).map_err(|_| wrong("a row with a wrong name"));
+        Ok(Line {
+            revision: number(revision)?,
+            order: number(order)?,
+            awaited: awaited == "1",
+            queue: name(queue)?,
+            kind: name(kind)?,
+        })
+    }
+}
+
+fn optional(value: Value) -> Result<Option<String>, Error> {
+    if matches!(value, Value::Nil) { Ok(None) } else { reply::text(value).map(Some) }
+}
+
+fn maybe_bytes(value: Value) -> Result<Option<Bytes>, Error> {
+    if matches!(value, Value::Nil) { Ok(None) } else { reply::bytes(value).map(Some) }
+}
+
+fn parsed<T: std::str::FromStr>(text: &str) -> Result<T, Error> {
+    text.parse().map_err(|_| wrong("a lease of another shape"))
+}
+
+fn secret(text: &str) -> Result<u64, Error> {
+    u64::from_str_radix(text, 16).map_err(|_| wrong("a lease with a wrong secret"))
+}
+
+fn claim(text: &str) -> Result<Change, Error> {
+    let fields: Vec<&str> = text.split(' ').collect();
+    let [number, secret_text, lease_ms, at, worker] = fields[..] else {
+        return Err(wrong("a claim of another shape"));
+    };
+    Ok(Change::Claimed {
+        at: parsed(at)?,
+        token: Token { number: parsed(number)?, secret: secret(secret_text)? },
+        worker: parsed(worker)?,
+        lease_ms: parsed(lease_ms)?,
+    })
+}
+
+fn lease(record: &mut Record, text: &str) -> Result<Held, Error> {
+    let fields: Vec<&str> = text.split(' ').collect();
+    let [_, _, _, window, ends, beat, worker] = fields[..] else {
+        return Err(wrong("a lease of another shape"));
+    };
+    if let State::Running(lease) = &mut record.state {
+        lease.expires_at = parsed(ends)?;
+    }
+    Ok(Held { beat: parsed(beat)?, window_ms: parsed(window)?, worker: parsed(worker)? })
+}
+
+/// Eight bytes of the fraction, and the note if there is one.
+pub(super) fn write_progress(progress: &Progress) -> Vec<u8> {
+    let mut bytes = progress.fraction.to_be_bytes().to_vec();
+    if let Some(note) = &progress.note {
+        bytes.put_u8(1);
+        bytes.extend_from_slice(note.as_bytes());
+    }
+    bytes
+}
+
+fn read_progress(bytes: &[u8]) -> Result<Progress, Error> {
+    let damaged = || wrong("a progress of another shape");
+    let (fraction, rest) = bytes.split_first_chunk::<8>().ok_or_else(damaged)?;
+    let note = rest.split_first().map(|(_, note)| std::str::from_utf8(note)).transpose();
+    let note = note.map_err(|_| damaged())?.map(Box::from);
+    Ok(Progress { fraction: f64::from_be_bytes(*fraction), note })
+}
+
+/// The arguments of `add` in `lua/task.lua`. `record` is the new task's, whatever its number.
+pub(super) fn add_args(args: &mut Args, new: &NewTask, record: &Record) {
+    let group = new.body.links.as_ref().and_then(|links| links.workflow.as_ref());
+    args.text(record.id.as_str()).number(record.state_name().index() as u64);
+    places(args, record);
+    args.number(record.created_at).maybe(record.wake_at()).maybe(record.expires_at);
+    args.text(group.map_or("-", Name::as_str)).text(record.queue.as_str()).text(record.kind.as_str());
+    args.bytes(codec::encode_record(record, 0)).bytes(codec::encode_body(&new.body));
+    args.text(record.unique.as_ref().map_or("", |hold| hold.key.as_str()));
+}
+
+fn places(args: &mut Args, record: &Record) {
+    args.number(u64::from(record.priority.0)).number(record.priority.class() as u64);
+}
+
+/// What a change does to the unique key of its task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum KeyFate {
+    Kept,
+    Freed,
+    /// Taken, if this task (by name, empty for none) took it last.
+    Taken {
+        from: String,
+    },
+}
+
+/// A decided change, ready to be written.
+#[derive(Debug)]
+pub(super) struct Step {
+    /// As it was seen.
+    pub(super) before: Record,
+    /// As it will be; its order is not known before it is written.
+    pub(super) after: Record,
+    pub(super) change: Change,
+    pub(super) key: KeyFate,
+}
+
+impl Step {
+    /// The arguments of `change` in `lua/task.lua`, for the task of this name.
+    pub(super) fn args(&self, args: &mut Args, name: &str) {
+        let Step { before, after, change, key } = self;
+        let act = match change {
+            Change::Checkpointed { .. } => "keep",
+            Change::Removed { .. } => "drop",
+            _ => "move",
+        };
+        args.text(name).text(before.id.as_str()).number(before.revision).text(act);
+        args.flag(change.takes_place()).number(after.state_name().index() as u64);
+        places(args, after);
+        // Whether others wait for it is for the script to look at: it can change without a new revision.
+        let prune_at = after.ended_at().map(|at| at.saturating_add(after.retention_ms));
+        args.maybe(after.wake_at()).maybe(prune_at).maybe(after.expires_at).text(after.queue.as_str());
+        let record = if act == "drop" { Vec::new() } else { codec::encode_record(after, 0) };
+        args.bytes(record).text(&ledger(change));
+        let own = before.unique.as_ref().map_or("", |hold| hold.key.as_str());
+        match key {
+            KeyFate::Kept => args.text("").text("").text(""),
+            KeyFate::Freed => args.text(own).text("free").text(""),
+            KeyFate::Taken { from } => args.text(own).text("take").text(from),
+        };
+    }
+}
+
+/// The counters of the ledger that a change moves, by name.
+fn ledger(change: &Change) -> String {
+    let mut counted = crate::store::Ledger::default();
+    counted.count(change);
+    let fields = super::read::ledger_fields(&counted);
+    let moved = fields.iter().filter(|(_, count)| *count > 0).map(|(field, _)| *field);
+    moved.collect::<Vec<_>>().join(" ")
+}

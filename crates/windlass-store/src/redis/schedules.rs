@@ -1,0 +1,102 @@
+//! Schedules, and the tasks that they fire.
+
+use bytes::Bytes;
+use windlass_core::Name;
+use windlass_core::limits::{CONFLICT_TRIES_MAX, PAGE_ROWS_MAX, SCHEDULES_MAX};
+use windlass_core::schedule::Schedule;
+
+use super::Shared;
+use super::hints::Loop;
+use super::insert::supported;
+use super::link::Args;
+use super::named::pairs;
+use super::plan::Plan;
+use super::{reply, script};
+use crate::depth::Room;
+use crate::embedded::schedules as codec;
+use crate::schedules::Schedules;
+use crate::store::{DueSchedules, Error, ListSchedules, ScheduleChange, ScheduleWritten, WriteSchedule};
+
+const KIND: &str = "schedules";
+
+impl Shared {
+    pub(super) async fn schedule(&self, id: &Name) -> Result<Option<Schedule>, Error> {
+        self.named(KIND, id).await?.map(|value| decode(id, value)).transpose()
+    }
+
+    pub(super) async fn schedules(&self, list: &ListSchedules) -> Result<Vec<Schedule>, Error> {
+        let rows = self.page_of_named(KIND, true, list.after.as_ref(), list.limit).await?;
+        rows.into_iter().map(|(id, value)| decode(&id, value)).collect()
+    }
+
+    pub(super) async fn due_schedules(&self, limit: usize) -> Result<DueSchedules, Error> {
+        self.check_open()?;
+        let Some(mark) = self.leader.mark() else { return Ok(DueSchedules::default()) };
+        let mut args = Args::new("");
+        args.text(&mark).number(self.clock.now().wall).number(limit.min(PAGE_ROWS_MAX) as u64);
+        let answer = self.link.run(&script::SLOTS, &args).await?;
+        if reply::is_text(&answer, "stranger") {
+            self.leader.lose();
+            return Ok(DueSchedules::default());
+        }
+        let [rows, next] = reply::fixed(answer)?;
+        let schedules = pairs(rows)?.into_iter().map(|(id, value)| decode(&id, value));
+        Ok(DueSchedules { schedules: schedules.collect::<Result<_, _>>()?, next: reply::maybe_number(next)? })
+    }
+
+    pub(super) async fn write_schedule(&self, write: WriteSchedule) -> Result<ScheduleWritten, Error> {
+        self.check_open()?;
+        self.waits.settled().await;
+        let tasks = match &write.change {
+            ScheduleChange::Fire { tasks, .. } => &tasks[..],
+            ScheduleChange::Put { schedule, .. } if schedule.definition.template.key.is_some() => {
+                return Err(super::unsupported(crate::store::Feature::Flow));
+            }
+            _ => &[],
+        };
+        supported(tasks)?;
+        for _ in 0..CONFLICT_TRIES_MAX {
+            let stored = self.schedule(&write.id).await?;
+            let seen = stored.as_ref().map(|schedule| schedule.revision);
+            if stored.is_none() && self.count_named(KIND).await? >= SCHEDULES_MAX {
+                return Ok(ScheduleWritten::TooMany);
+            }
+            let mut book = Schedules::default();
+            if let Some(schedule) = stored {
+                book.add(schedule);
+            }
+            if let Some(refusal) = book.refusal(&write) {
+                return Ok(refusal);
+            }
+            // A slot is not lost to a busy hour, so its tasks are added whatever the depth.
+            let room = Room::Unbounded;
+            let mut plan = Plan::new(self.outlook(tasks, room).await?, room);
+            tasks.iter().for_each(|new| plan.weigh(new));
+            let (mut transaction, drafts) = plan.finish();
+            transaction.guard_named(KIND, &write.id, seen);
+            book.carry_out(&write);
+            match book.get(&write.id) {
+                None => transaction.take_named(KIND, &write.id),
+                Some(schedule) => {
+                    transaction.put_named(KIND, &write.id, schedule.revision, codec::encode(schedule));
+                }
+            }
+            match book.get(&write.id).and_then(|schedule| schedule.progress.wake_at) {
+                None => transaction.act("unrank", &["schedule_wakes", write.id.as_str()]),
+                Some(at) => {
+                    transaction.act("rank", &["schedule_wakes", &at.to_string(), write.id.as_str()]);
+                    transaction.hint.loops.insert(Loop::Schedules);
+                }
+            }
+            if let Some(done) = self.transact(transaction).await? {
+                let inserted = drafts.into_iter().map(|draft| draft.resolve(&done.added));
+                return Ok(ScheduleWritten::Done(inserted.collect::<Result<_, _>>()?));
+            }
+        }
+        Err(Error::Busy)
+    }
+}
+
+fn decode(id: &Name, value: Bytes) -> Result<Schedule, Error> {
+    codec::decode(id, value).map_err(|error| reply::wrong(&format!("a schedule in which {error}")))
+}

@@ -1,0 +1,326 @@
+//! Claims that wait, in the process in which they were asked.
+//!
+//! A claim that may wait takes its place in line before anything else happens. One task per store then asks Redis on behalf of
+//! those who are new and of those whose lane got something, in the order in which they came, several in one call. While a
+//! call is under way others gather for the next one, so a busy process makes few calls and an idle one none.
+//!
+//! - Verbs that may make a task ready first let everybody who came before them have a first look ([`Waits::settled`]), so
+//!   nobody who came later is served with what one who came earlier did not see.
+//! - A caller that went away is noticed when its tasks are to be handed over, or by its own end; the tasks go back.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot, watch};
+use windlass_core::{Name, Task};
+
+use super::Shared;
+use super::hints::Lane;
+use crate::store::{Claim, Error};
+use crate::waiting::{Ticket, Waiting};
+
+/// Claims that are asked for by one call.
+const CALL_CLAIMS_MAX: usize = 32;
+/// How often everybody who waits is asked for in case a hint was lost.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How long to leave Redis alone after it failed.
+const PAUSE: Duration = Duration::from_millis(500);
+
+type Reply = oneshot::Sender<Result<Vec<Task>, Error>>;
+
+#[derive(Debug)]
+pub(super) struct Waits {
+    inner: Mutex<Inner>,
+    work: Notify,
+    /// The number of the last arrival that had its first look.
+    looked: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    closed: bool,
+    waiting: Waiting<Waiter>,
+    fresh: VecDeque<(u64, Ticket)>,
+    arrivals: u64,
+    lanes: BTreeSet<Lane>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    claim: Claim,
+    reply: Reply,
+}
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self { inner: Mutex::default(), work: Notify::new(), looked: watch::channel(0).0 }
+    }
+}
+
+impl Waits {
+    /// Something may be ready there.
+    pub(super) fn wake(&self, lanes: &BTreeSet<Lane>) {
+        if lanes.is_empty() {
+            return;
+        }
+        let mut inner = self.inner.lock();
+        if inner.waiting.is_empty() {
+            return;
+        }
+        inner.lanes.extend(lanes.iter().cloned());
+        drop(inner);
+        self.work.notify_one();
+    }
+
+    /// Waits until everybody who stands in line by now has had a first look.
+    pub(super) async fn settled(&self) {
+        let target = {
+            let inner = self.inner.lock();
+            if inner.closed {
+                return;
+            }
+            inner.arrivals
+        };
+        if *self.looked.borrow() >= target {
+            return;
+        }
+        let mut looked = self.looked.subscribe();
+        // It ends with the store.
+        let _ = looked.wait_for(|looked| *looked >= target).await;
+    }
+
+    pub(super) fn close(&self) {
+        let mut inner = self.inner.lock();
+        inner.closed = true;
+        // Whoever waits learns it by the end of its channel.
+        inner.waiting.clear();
+        let arrivals = inner.arrivals;
+        drop(inner);
+        self.looked.send_replace(arrivals);
+        self.work.notify_one();
+    }
+
+    fn enter(&self, claim: Claim, reply: Reply) -> Result<Ticket, Error> {
+        let mut inner = self.inner.lock();
+        if inner.closed {
+            return Err(Error::Closed);
+        }
+        let queues = claim.queues.iter().map(|queue| queue.name.clone()).collect();
+        let types = claim.types.clone();
+        let ticket = inner.waiting.register(queues, types, Waiter { claim, reply })?;
+        inner.arrivals += 1;
+        let arrival = inner.arrivals;
+        inner.fresh.push_back((arrival, ticket));
+        drop(inner);
+        self.work.notify_one();
+        Ok(ticket)
+    }
+
+    fn leave(&self, ticket: Ticket) {
+        self.inner.lock().waiting.remove(ticket);
+    }
+
+    /// Those to ask for next: the first of each lane that got something, then those who are new.
+    fn gather(&self) -> Round {
+        let mut inner = self.inner.lock();
+        let mut round = Round::default();
+        let lanes = std::mem::take(&mut inner.lanes);
+        for lane in lanes {
+            for (queue, kind) in inner.pairs(&lane) {
+                let Some((ticket, waiter)) = inner.waiting.first(&queue, &kind) else { continue };
+                if round.asked.len() >= CALL_CLAIMS_MAX {
+                    inner.lanes.insert(lane.clone());
+                    break;
+                }
+                if round.asked.iter().all(|asked| asked.ticket != ticket) {
+                    let claim = waiter.claim.clone();
+                    round.asked.push(Asked { ticket, claim, lane: Some(lane.clone()) });
+                }
+            }
+        }
+        while round.asked.len() < CALL_CLAIMS_MAX {
+            let Some((arrival, ticket)) = inner.fresh.pop_front() else { break };
+            round.looked = Some(arrival);
+            let Some(waiter) = inner.waiting.get(ticket) else { continue };
+            if round.asked.iter().all(|asked| asked.ticket != ticket) {
+                round.asked.push(Asked { ticket, claim: waiter.claim.clone(), lane: None });
+            }
+        }
+        if inner.fresh.is_empty() && round.looked.is_none() {
+            round.looked = Some(inner.arrivals);
+        }
+        round
+    }
+
+    /// Hands tasks over; gives them back if nobody takes them.
+    fn hand(&self, ticket: Ticket, tasks: Vec<Task>) -> Option<Vec<Task>> {
+        let Some(waiter) = self.inner.lock().waiting.remove(ticket) else { return Some(tasks) };
+        match waiter.reply.send(Ok(tasks)) {
+            Err(Ok(tasks)) => Some(tasks),
+            _ => None,
+        }
+    }
+
+    fn look_everywhere(&self) {
+        let mut inner = self.inner.lock();
+        if !inner.waiting.is_empty() {
+            inner.lanes.insert(Lane::Everywhere);
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.inner.lock().closed
+    }
+}
+
+impl Inner {
+    /// The pairs of queue and type that somebody waits for in a lane.
+    fn pairs(&self, lane: &Lane) -> Vec<(Name, Name)> {
+        let of_queue = |queue: &Name| -> Vec<(Name, Name)> {
+            let any = Name::new("-").expect("a valid name");
+            let wanted = self.waiting.wanted(queue).map(|kind| kind.cloned().unwrap_or_else(|| any.clone()));
+            wanted.map(|kind| (queue.clone(), kind)).collect()
+        };
+        match lane {
+            Lane::Type(queue, kind) => vec![(queue.clone(), kind.clone())],
+            Lane::Queue(queue) => of_queue(queue),
+            Lane::Everywhere => self.waiting.queues().flat_map(of_queue).collect(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Round {
+    asked: Vec<Asked>,
+    looked: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    ticket: Ticket,
+    claim: Claim,
+    /// Where something was said to be ready; `None` for a first look.
+    lane: Option<Lane>,
+}
+
+impl Shared {
+    /// Leases what there is, waiting if asked.
+    pub(super) async fn claim(self: &Arc<Self>, claim: Claim) -> Result<Vec<Task>, Error> {
+        self.check_open()?;
+        if claim.max == 0 {
+            return Ok(Vec::new());
+        }
+        let wait = Duration::from_millis(claim.wait_ms);
+        if wait.is_zero() {
+            return self.claim_now(claim).await;
+        }
+        let (reply, answer) = oneshot::channel();
+        let ticket = self.waits.enter(claim, reply)?;
+        let mut caller = Caller { shared: self, ticket, answer };
+        match tokio::time::timeout(wait, &mut caller.answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(Error::Closed),
+            Err(_) => caller.leave().unwrap_or_else(|| Ok(Vec::new())),
+        }
+    }
+
+    /// Runs apart from the caller, so that tasks are given back if it goes away while Redis answers.
+    async fn claim_now(self: &Arc<Self>, claim: Claim) -> Result<Vec<Task>, Error> {
+        let (reply, answer) = oneshot::channel();
+        let shared = Arc::clone(self);
+        tokio::spawn(async move {
+            let served = shared.claim_all(&[&claim]).await.map(|mut all| all.pop().unwrap_or_default());
+            if let Err(Ok(tasks)) = reply.send(served) {
+                shared.give_back(tasks).await;
+            }
+        });
+        answer.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// Serves those who wait, until the store is closed.
+    pub(super) async fn serve_waiting(self: Arc<Self>) {
+        while !self.waits.is_closed() {
+            let round = self.waits.gather();
+            if round.asked.is_empty() {
+                self.waits.looked.send_if_modified(|looked| moved(looked, round.looked));
+                if tokio::time::timeout(LOOK_EVERY, self.waits.work.notified()).await.is_err() {
+                    self.waits.look_everywhere();
+                }
+                continue;
+            }
+            let claims: Vec<&Claim> = round.asked.iter().map(|asked| &asked.claim).collect();
+            match self.claim_all(&claims).await {
+                Ok(served) => self.hand_out(&round, served).await,
+                Err(error) => self.put_off(&round, error).await,
+            }
+            self.waits.looked.send_if_modified(|looked| moved(looked, round.looked));
+        }
+    }
+
+    async fn hand_out(self: &Arc<Self>, round: &Round, served: Vec<Vec<Task>>) {
+        let mut unwanted = Vec::new();
+        for (asked, tasks) in round.asked.iter().zip(served) {
+            if tasks.is_empty() {
+                continue;
+            }
+            unwanted.extend(self.waits.hand(asked.ticket, tasks).into_iter().flatten());
+            // There may be more for the next one in line.
+            if let Some(lane) = &asked.lane {
+                self.waits.wake(&BTreeSet::from([lane.clone()]));
+            }
+        }
+        if !unwanted.is_empty() {
+            self.give_back(unwanted).await;
+        }
+    }
+
+    /// Who is new is told that Redis failed; the others keep waiting.
+    async fn put_off(&self, round: &Round, error: Error) {
+        for asked in &round.asked {
+            if let Some(lane) = &asked.lane {
+                self.waits.wake(&BTreeSet::from([lane.clone()]));
+            } else if let Some(waiter) = self.waits.inner.lock().waiting.remove(asked.ticket) {
+                let _ = waiter.reply.send(Err(error.clone()));
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+fn moved(looked: &mut u64, to: Option<u64>) -> bool {
+    let Some(to) = to.filter(|to| to > looked) else { return false };
+    *looked = to;
+    true
+}
+
+/// A claim that waits, on the side of its caller. It leaves the line when it is dropped, and what it was served by then goes
+/// back.
+#[derive(Debug)]
+struct Caller<'a> {
+    shared: &'a Arc<Shared>,
+    ticket: Ticket,
+    answer: oneshot::Receiver<Result<Vec<Task>, Error>>,
+}
+
+impl Caller<'_> {
+    /// Gives up waiting, unless it was served in the last moment.
+    fn leave(&mut self) -> Option<Result<Vec<Task>, Error>> {
+        self.shared.waits.leave(self.ticket);
+        self.answer.try_recv().ok()
+    }
+}
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        // From here on sending fails, so that tasks on their way go back too.
+        self.answer.close();
+        if let Some(Ok(tasks)) = self.leave()
+            && !tasks.is_empty()
+        {
+            let shared = Arc::clone(self.shared);
+            tokio::spawn(async move { shared.give_back(tasks).await });
+        }
+    }
+}

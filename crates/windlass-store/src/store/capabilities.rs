@@ -1,0 +1,89 @@
+//! What a store promises, and what it may lack.
+
+use std::fmt;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    pub name: &'static str,
+    pub durability: Durability,
+    /// Whether tasks outlive the process at all.
+    pub persistent: bool,
+    pub features: &'static [Feature],
+}
+
+impl Capabilities {
+    /// Those of a store that has every feature; the rest is for it to say.
+    pub const FULL: Capabilities =
+        Capabilities { name: "", durability: Durability::None, persistent: false, features: &Feature::ALL };
+
+    pub fn has(&self, feature: Feature) -> bool {
+        self.features.contains(&feature)
+    }
+}
+
+/// When an answer is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// After fdatasync.
+    Sync,
+    /// After the write; synced at this interval.
+    IntervalMs(u64),
+    /// After the write; the operating system syncs when it likes.
+    Os,
+    /// After the write; written down from time to time, and a crash loses what came after that.
+    Snapshots,
+    /// Gone with the process.
+    None,
+}
+
+/// Something that not every store can do. A store that cannot refuses it by name and does nothing else instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Feature {
+    UniqueKeys,
+    Schedules,
+    Operations,
+    Dependencies,
+    Workflows,
+    /// Limits, and keys with a fair share of a queue.
+    Flow,
+}
+
+impl Feature {
+    pub const ALL: [Feature; 6] = [
+        Feature::UniqueKeys,
+        Feature::Schedules,
+        Feature::Operations,
+        Feature::Dependencies,
+        Feature::Workflows,
+        Feature::Flow,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Feature::UniqueKeys => "unique_keys",
+            Feature::Schedules => "schedules",
+            Feature::Operations => "operations",
+            Feature::Dependencies => "dependencies",
+            Feature::Workflows => "workflows",
+            Feature::Flow => "limits",
+        }
+    }
+
+    /// What it is, for people.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Feature::UniqueKeys => "unique keys",
+            Feature::Schedules => "schedules",
+            Feature::Operations => "operations on many tasks",
+            Feature::Dependencies => "dependencies between tasks",
+            Feature::Workflows => "workflows",
+            Feature::Flow => "limits and keys with a fair share",
+        }
+    }
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.describe())
+    }
+}

@@ -1,0 +1,186 @@
+//! Several processes on one Redis: here they are stores of one process that know nothing of each other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use windlass_core::choice::{Mode, Queue};
+use windlass_core::{Body, Name, NewTask, Payload, Priority, State, Task, TaskId, retry, transition};
+use windlass_store::clock::ManualClock;
+use windlass_store::redis::{Options, RedisStore};
+use windlass_store::{
+    Claim, Clock, Committed, Error, Expire, Extend, Extended, Feature, Insert, Inserted, Store,
+};
+
+use super::{fresh_url, open, raw};
+
+/// Only a store that forgot somebody ever takes this long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) fn name(text: &str) -> Name {
+    Name::new(text).expect("a valid name")
+}
+
+pub(super) fn task(id: &str, now: u64) -> NewTask {
+    NewTask {
+        id: TaskId::new(id).expect("a valid id"),
+        queue: name("q"),
+        kind: name("t"),
+        priority: Priority::default(),
+        created_at: now,
+        scheduled_at: None,
+        expires_at: None,
+        retention_ms: 60_000,
+        unique: None,
+        key: None,
+        body: Body {
+            payload: Payload::Json(Bytes::from_static(b"1")),
+            metadata: Vec::new(),
+            timeout_ms: 5000,
+            max_retries: 2,
+            max_crashes: 3,
+            retry: retry::Policy::default(),
+            fingerprint: None,
+            links: None,
+        },
+    }
+}
+
+pub(super) fn claim() -> Claim {
+    Claim {
+        worker: name("w"),
+        queues: vec![Queue { name: name("q"), weight: 1 }],
+        mode: Mode::Weighted,
+        types: None,
+        max: 1,
+        lease_ms: 1000,
+        wait_ms: 0,
+        seed: 1,
+    }
+}
+
+pub(super) async fn add(store: &Arc<dyn Store>, tasks: Vec<NewTask>) -> Vec<Inserted> {
+    store.insert(Insert { tasks, atomic: false, max_depth: None }).await.expect("insert")
+}
+
+async fn two() -> (Arc<ManualClock>, Arc<dyn Store>, Arc<dyn Store>) {
+    let (clock, url) = (ManualClock::shared(), fresh_url());
+    let first = open(&url, clock.clone()).await;
+    (clock.clone(), first, open(&url, clock).await)
+}
+
+#[tokio::test]
+async fn what_one_adds_another_who_waits_gets() {
+    let (clock, here, there) = two().await;
+    let waiting = tokio::spawn({
+        let there = Arc::clone(&there);
+        async move { there.claim(Claim { wait_ms: 60_000, ..claim() }).await }
+    });
+    add(&here, vec![task("a", clock.now().wall)]).await;
+    let served = tokio::time::timeout(PATIENCE, waiting).await.expect("in time").expect("no panic");
+    let Task { record, .. } = served.expect("claim").remove(0);
+    let State::Running(lease) = &record.state else { panic!("{record:?}") };
+    let done = transition::complete(&record, lease.token, None, clock.now().wall);
+    let change = done.expect("held").expect("a change");
+    let transition = windlass_core::Transition {
+        id: record.id.clone(),
+        seq: record.seq,
+        revision: record.revision,
+        change,
+    };
+    assert!(matches!(here.commit(vec![transition]).await.expect("commit")[..], [Committed::Done(_)]));
+    assert_eq!(there.ledger().await.expect("ledger").completed, 1);
+}
+
+#[tokio::test]
+async fn one_of_them_acts_on_time_and_the_next_takes_over() {
+    let (clock, first, second) = two().await;
+    let later = NewTask { scheduled_at: Some(clock.now().wall + 10), ..task("a", clock.now().wall) };
+    add(&second, vec![later]).await;
+    clock.advance_ms(10);
+    assert!(second.due(9).await.expect("due").tasks.is_empty(), "it does not lead");
+    assert_eq!(first.due(9).await.expect("due").tasks.len(), 1);
+    first.close().await.expect("close");
+    tokio::time::timeout(PATIENCE, async {
+        while second.due(9).await.expect("due").tasks.is_empty() {
+            second.signals().due.notified().await;
+        }
+    })
+    .await
+    .expect("nobody leads");
+}
+
+#[tokio::test]
+async fn who_lost_the_lead_notices_before_it_acts() {
+    let (clock, url) = (ManualClock::shared(), fresh_url());
+    let store = open(&url, clock.clone()).await;
+    add(&store, vec![NewTask { expires_at: Some(clock.now().wall + 1), ..task("a", clock.now().wall) }])
+        .await;
+    clock.advance_ms(1);
+    raw(&url, &["SET", "leader", "somebody:99"]).await;
+    assert!(store.due(9).await.expect("due").tasks.is_empty(), "another term has begun");
+}
+
+#[tokio::test]
+async fn a_lease_is_timed_by_the_clock_of_who_leads() {
+    let url = fresh_url();
+    let (clock, elsewhere) = (ManualClock::shared(), ManualClock::shared());
+    elsewhere.advance_ms(5_000_000);
+    let leader = open(&url, clock.clone()).await;
+    let other = open(&url, elsewhere.clone()).await;
+    add(&other, vec![task("a", clock.now().wall)]).await;
+    let Task { record, .. } = other.claim(claim()).await.expect("claim").remove(0);
+    let expired = async || {
+        let expire = Expire { dead_workers: Vec::new(), limit: 9 };
+        leader.expired(expire).await.expect("expired").tasks.len()
+    };
+    assert_eq!(expired().await, 0, "seen for the first time");
+    clock.advance_ms(999);
+    assert_eq!(expired().await, 0);
+    let State::Running(lease) = &record.state else { panic!("{record:?}") };
+    let extend = Extend { id: record.id.clone(), token: lease.token, lease_ms: None, progress: None };
+    let extended = other.extend(vec![extend]).await.expect("extend");
+    assert!(matches!(extended[..], [Extended::Until { .. }]));
+    clock.advance_ms(1);
+    assert_eq!(expired().await, 0, "it beat in time");
+    clock.advance_ms(1000);
+    assert_eq!(expired().await, 1);
+}
+
+#[tokio::test]
+async fn scripts_that_redis_forgot_are_loaded_again() {
+    let (clock, url) = (ManualClock::shared(), fresh_url());
+    let store = open(&url, clock.clone()).await;
+    raw(&url, &["SCRIPT", "FLUSH"]).await;
+    assert!(matches!(add(&store, vec![task("a", clock.now().wall)]).await[..], [Inserted::New(_)]));
+}
+
+#[tokio::test]
+async fn another_format_is_refused() {
+    let url = fresh_url();
+    raw(&url, &["HSET", "meta", "format", "99"]).await;
+    let refused = RedisStore::open(Options::parse(&url).expect("a URL"), ManualClock::shared()).await;
+    assert!(matches!(refused, Err(Error::Version { found: 99, .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_redis_that_drops_keys_is_refused() {
+    let server = super::Server::start(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+    let options = Options::parse(&format!("redis+unix://{}", server.socket.display())).expect("a URL");
+    let refused = RedisStore::open(options, ManualClock::shared()).await.map(drop);
+    assert!(refused.as_ref().is_err_and(|error| error.to_string().contains("allkeys-lru")), "{refused:?}");
+}
+
+#[tokio::test]
+async fn what_it_cannot_do_is_refused_by_name() {
+    let clock = ManualClock::shared();
+    let store = open(&fresh_url(), clock.clone()).await;
+    let keyed = NewTask { key: Some(name("tenant")), ..task("a", clock.now().wall) };
+    let insert = Insert { tasks: vec![task("b", clock.now().wall), keyed], atomic: false, max_depth: None };
+    let refused = store.insert(insert).await;
+    assert!(
+        matches!(refused, Err(Error::Unsupported { store: "redis", feature: Feature::Flow })),
+        "{refused:?}"
+    );
+    assert_eq!(store.ledger().await.expect("ledger").submitted, 0, "nothing was added");
+}

@@ -1,0 +1,156 @@
+//! Brokers that share a Redis, and library mode beside them, on a real server.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use windlass_client::Submit;
+use windlass_client::redis::Library;
+use windlass_client::worker::Context;
+
+use crate::broker_process::BrokerProcess;
+use crate::http::{Client, text};
+
+const TASKS: &str = "/api/v1/tasks";
+
+/// A Redis that syncs every write, on a port of its own.
+struct Redis {
+    child: Child,
+    url: String,
+    _dir: tempfile::TempDir,
+}
+
+impl Redis {
+    fn start() -> Redis {
+        let dir = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let child = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+            .args(["--appendonly", "yes", "--appendfsync", "always", "--loglevel", "warning", "--dir"])
+            .arg(dir.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server, which `cargo xtask test` installs");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < deadline, "redis-server does not start");
+            // sleep: a server that starts says so only by its port.
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Redis { child, url: format!("redis://127.0.0.1:{port}/1?prefix=shop"), _dir: dir }
+    }
+
+    fn broker(&self) -> BrokerProcess {
+        BrokerProcess::start_with(&[("WINDLASS_STORE__URL", &self.url)])
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn claim(client: &mut Client) -> Value {
+    let claimed = client.post("/api/v1/claim", r#"{"worker_id":"w","wait_seconds":30}"#).expect(200);
+    claimed["tasks"][0].clone()
+}
+
+fn complete(client: &mut Client, task: &Value) {
+    let (id, lease) = (text(&task["id"]), text(&task["lease"]));
+    client.post(&format!("{TASKS}/{id}/complete"), &format!(r#"{{"lease":"{lease}"}}"#)).expect(200);
+}
+
+#[test]
+fn two_brokers_share_a_redis_and_one_survives_the_other() {
+    let redis = Redis::start();
+    let (leader, other) = (redis.broker(), redis.broker());
+    let (mut here, mut there) = (leader.client(), other.client());
+    for client in [&mut here, &mut there] {
+        let health = client.get("/health").expect(200);
+        assert_eq!((&health["store"], &health["durability"]), (&"redis".into(), &"sync".into()), "{health}");
+    }
+    let submitted = here.post(TASKS, r#"{"type":"t","unique_key":"k"}"#).expect(201);
+    let task = claim(&mut there);
+    assert_eq!(task["id"], submitted["id"]);
+    let again = there.post(TASKS, r#"{"type":"t","unique_key":"k"}"#).expect(200);
+    assert_eq!(again["id"], submitted["id"], "a key is held on all of them");
+    complete(&mut here, &task);
+    let done = there.get(&format!("{TASKS}/{}", text(&task["id"]))).expect(200);
+    assert_eq!(done["state"], "completed");
+    // What is due is looked after by the one that is left when the leader is killed.
+    let delayed = there.post(TASKS, r#"{"type":"t","delay_seconds":1}"#).expect(201);
+    drop(leader);
+    let task = claim(&mut there);
+    assert_eq!(task["id"], delayed["id"]);
+    complete(&mut there, &task);
+    let stats = there.get("/api/v1/stats").expect(200);
+    assert_eq!((&stats["ledger"]["submitted"], &stats["ledger"]["completed"]), (&2.into(), &2.into()));
+}
+
+#[test]
+fn a_slot_fires_once_on_two_brokers() {
+    let redis = Redis::start();
+    let (first, second) = (redis.broker(), redis.broker());
+    let schedule = r#"{"id":"tick","cron":"@every 1s","type":"t"}"#;
+    first.client().post("/api/v1/schedules", schedule).expect(201);
+    let mut slots = Vec::new();
+    for _ in 0..3 {
+        let task = claim(&mut second.client());
+        slots.push(text(&task["id"]));
+        complete(&mut first.client(), &task);
+    }
+    let all = slots.len();
+    slots.sort();
+    slots.dedup();
+    assert_eq!(slots.len(), all, "{slots:?}");
+    let schedule = second.client().get("/api/v1/schedules/tick").expect(200);
+    let stats = first.client().get("/api/v1/stats").expect(200);
+    assert!(stats["ledger"]["submitted"].as_u64() >= Some(3), "{schedule} {stats}");
+}
+
+#[test]
+fn what_the_store_cannot_do_is_refused_by_name() {
+    let redis = Redis::start();
+    let broker = redis.broker();
+    let mut client = broker.client();
+    let refused = client.post(TASKS, r#"{"type":"t","key":"tenant-7"}"#);
+    let problem = refused.json();
+    assert_eq!((refused.status, &problem["code"]), (501, &"unsupported_by_store".into()), "{problem}");
+    let detail = text(&problem["detail"]);
+    assert!(detail.contains("redis") && detail.contains("limits"), "{detail}");
+    assert_eq!(client.get("/api/v1/stats").expect(200)["ledger"]["submitted"], 0);
+}
+
+async fn double(_: Context, number: u64) -> Result<u64, windlass_client::worker::Failure> {
+    Ok(number * 2)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_library_works_without_a_broker_and_beside_one() {
+    let redis = Redis::start();
+    let library = Library::open(&redis.url).await.unwrap();
+    let stop = CancellationToken::new();
+    let worker = library.worker().handler("double", double).build().unwrap();
+    let working = tokio::spawn(worker.run(stop.clone()));
+    let task = library.client().submit(Submit::new("double", &21).unwrap()).await.unwrap();
+    let patience = Duration::from_secs(30);
+    assert_eq!(library.client().result::<u64>(&task.id, patience).await.unwrap(), 42);
+    // A broker on the same Redis shows what was done, and what it is given is done by the library.
+    let broker = redis.broker();
+    let id = task.id.to_string();
+    let seen = tokio::task::spawn_blocking(move || {
+        let mut client = broker.client();
+        let done = client.get(&format!("{TASKS}/{id}")).expect(200);
+        assert_eq!((&done["state"], &done["result"]), (&"completed".into(), &42.into()));
+        let given = client.post(TASKS, r#"{"type":"double","payload":4}"#).expect(201);
+        client.get(&format!("{TASKS}/{}?wait_seconds=30", text(&given["id"]))).expect(200)
+    });
+    assert_eq!(seen.await.unwrap()["result"], 8);
+    stop.cancel();
+    working.await.unwrap();
+    library.stop().await.unwrap();
+}

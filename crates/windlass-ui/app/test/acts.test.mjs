@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { browserPath, launch, open, settled, until } from "./browser.mjs";
+import { browserPath, launch, open, settled, until, violations } from "./browser.mjs";
 import { startBroker, work } from "./broker.mjs";
 
 describe("acts", { skip: browserPath() ? false : "there is no Chromium on this machine" }, () => {
@@ -105,12 +105,32 @@ describe("acts", { skip: browserPath() ? false : "there is no Chromium on this m
   on("all that match are cancelled, after a look at how many", "#/tasks?filter=type:later", async (page) => {
     await page.getByRole("button", { name: /Act on all/ }).click();
     await page.getByLabel("What to do").selectOption("cancel");
+    await page.getByRole("button", { name: "Cancel: 2 tasks" }).waitFor();
+    assert.deepEqual(await violations(page), []);
     await page.getByRole("button", { name: "Cancel: 2 tasks" }).click();
     await page.getByText("2 changed").waitFor();
     await page.getByRole("dialog").getByRole("button", { name: "Close" }).last().click();
     await page.locator("tbody .badge", { hasText: "cancelled" }).first().waitFor();
     const { items } = await broker.get("/api/v1/tasks?type=later&state=cancelled");
     assert.equal(items.length, 2);
+  });
+
+  test("a long list is read as one scrolls, and only what is in sight is in the document", async () => {
+    const tasks = Array.from({ length: 600 }, (_, number) => ({ id: `bulk-${number}`, type: "bulk", queue: "bulk" }));
+    await broker.post("/api/v1/tasks/batch", { tasks });
+    const { page, context, mistakes } = await open(browser, broker.url, "#/tasks?filter=type:bulk");
+    const box = page.getByRole("region", { name: "Tasks" });
+    await box.waitFor();
+    const bottom = async () => {
+      await box.evaluate((element) => element.scrollTo(0, element.scrollHeight));
+      return page.locator(".table-foot").textContent();
+    };
+    await until("the end of the list", bottom, "600 tasks");
+    await page.locator('tr[aria-rowindex="601"]').waitFor();
+    assert.ok((await page.locator("tbody tr[data-row]").count()) < 80);
+    assert.equal(await page.getByRole("table").getAttribute("aria-rowcount"), "601");
+    assert.deepEqual(mistakes, []);
+    await context.close();
   });
 
   test("a group of dead letters is retried", async () => {
@@ -134,7 +154,6 @@ describe("acts", { skip: browserPath() ? false : "there is no Chromium on this m
     const dead = (await broker.get("/api/v1/dlq")).items[0];
     const { page, context } = await open(browser, broker.url, `#/tasks/${dead.id}`);
     await page.getByRole("button", { name: "Retry", exact: true }).click();
-    await page.getByText("Why it is not running").waitFor();
     await page.getByText(/of its queue and type/).waitFor();
     await page.getByRole("button", { name: "Cancel", exact: true }).click();
     await page.locator("h1 .badge", { hasText: "cancelled" }).waitFor();
@@ -150,6 +169,21 @@ describe("acts", { skip: browserPath() ? false : "there is no Chromium on this m
     await page.locator("h1 .badge", { hasText: "completed" }).waitFor();
     await page.getByText("Attempt 1 completed").waitFor();
     assert.equal(await page.evaluate(() => globalThis.sameDocument), true);
+    await context.close();
+  });
+
+  on("the broker is heard live", "#/queues", async (page) => {
+    await page.getByText("Live", { exact: true }).waitFor();
+  });
+
+  test("without a socket the page asks by itself", async () => {
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    await page.routeWebSocket(/\/ws/, (socket) => socket.close());
+    await page.goto(`${broker.url}/#/queues`);
+    await page.getByText("Polling every 2 s").waitFor();
+    await broker.submit({ type: "later", queue: "polled" });
+    await page.getByRole("link", { name: "polled" }).waitFor();
     await context.close();
   });
 
@@ -173,6 +207,7 @@ describe("acts", { skip: browserPath() ? false : "there is no Chromium on this m
     await title("Queues");
     await page.keyboard.press("?");
     await page.getByRole("heading", { name: "Shortcuts" }).waitFor();
+    assert.deepEqual(await violations(page), []);
     await page.keyboard.press("Escape");
     await page.getByRole("heading", { name: "Shortcuts" }).waitFor({ state: "detached" });
     await page.keyboard.press("g");
@@ -188,6 +223,7 @@ describe("acts", { skip: browserPath() ? false : "there is no Chromium on this m
     await title(/followed/);
     await page.keyboard.press("Control+k");
     await page.keyboard.type("sched");
+    assert.deepEqual(await violations(page), []);
     await page.keyboard.press("Enter");
     await title("Schedules");
   });

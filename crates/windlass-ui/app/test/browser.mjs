@@ -28,9 +28,8 @@ export async function open(browser, url, hash, options = {}) {
   const mistakes = [];
   page.on("pageerror", (error) => mistakes.push(error.message));
   page.on("console", (message) => {
-    // A refusal of the broker is told as a failed resource; pages show it in words of their own, as they do when the
-    // socket is lost.
-    if (message.type() === "error" && !/Failed to load resource|WebSocket connection/.test(message.text())) mistakes.push(message.text());
+    // A refusal of the broker is told as a failed resource; pages show it in words of their own.
+    if (message.type() === "error" && !/Failed to load resource/.test(message.text())) mistakes.push(message.text());
   });
   await page.goto(`${url}/${hash}`);
   return { page, context, mistakes };

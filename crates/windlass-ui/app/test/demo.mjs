@@ -89,7 +89,7 @@ async function worker(name, queues, slots) {
     const kind = KINDS.find((it) => it.type === task.type);
     await rest((kind?.ms ?? 900) * (0.4 + 3 * Math.random() ** 4));
     const errors = kind?.errors ?? [];
-    if (errors.length > 0 && Math.random() < 0.05) {
+    if (errors.length > 0 && Math.random() < (task.attempts > 1 ? 0.7 : 0.05)) {
       await post(`${path}/fail`, { lease: task.lease, error: pick(errors).replace("{n}", String(between(100, 999))), retryable: true });
     } else if (task.id === "import-2031-w07:anomalies") await post(`${path}/fail`, { lease: task.lease, error: "model: 3 of 12 columns are missing", retryable: false });
     else await post(`${path}/complete`, { lease: task.lease, result: { took_ms: between(3, 90) } });

@@ -12,7 +12,7 @@ const api = client(process.env.WINDLASS_SERVER ?? url);
 mkdirSync(folder, { recursive: true });
 
 const dead = (await api.get("/api/v1/tasks?filter=state:dead_letter&limit=50")).items;
-const tried = dead.find((task) => task.attempts > 2) ?? dead[0];
+const tried = dead.sort((a, b) => b.attempts - a.attempts)[0];
 const waiting = (await api.get("/api/v1/tasks?filter=state:pending&limit=1")).items[0];
 const PAGES = {
   overview: "#/",

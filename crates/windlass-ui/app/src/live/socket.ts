@@ -23,6 +23,10 @@ const POLL_MS = 2000;
 const BACK_OFF_MS = [500, 1000, 2000, 5000, 15_000];
 /** A glance at another tab does not end the connection. */
 const HIDDEN_MS = 5000;
+/** Something in between may take a connection and never open it. */
+const OPENING_MS = 4000;
+/** The broker speaks every second; a connection this silent is a broken one that nobody told us of. */
+const SILENT_MS = 15_000;
 
 let socket: WebSocket | undefined;
 let lastId: number | undefined;
@@ -31,11 +35,13 @@ let retry: number | undefined;
 let poll: number | undefined;
 let hiding: number | undefined;
 let lastDepths = "";
+let heardAt = 0;
 
 export function start(): void {
   connect();
   setInterval(() => {
     if (!document.hidden) now.value = Date.now();
+    if (linkState.peek() === "live" && Date.now() - heardAt > SILENT_MS) drop();
   }, 1000);
   document.addEventListener("visibilitychange", () => {
     clearTimeout(hiding);
@@ -78,8 +84,13 @@ function connect(): void {
   if (lastId !== undefined) query.last_id = String(lastId);
   const opened = new WebSocket(address(query));
   socket = opened;
+  const opening = setTimeout(() => {
+    if (socket === opened && opened.readyState === WebSocket.CONNECTING) drop();
+  }, OPENING_MS);
   opened.onopen = () => {
+    clearTimeout(opening);
     failures = 0;
+    heardAt = Date.now();
     clearInterval(poll);
     poll = undefined;
     linkState.value = "live";
@@ -91,6 +102,13 @@ function connect(): void {
   opened.onclose = () => {
     if (socket === opened) lost();
   };
+}
+
+/** Gives up a connection that does not end by itself. */
+function drop(): void {
+  const open = socket;
+  lost();
+  open?.close();
 }
 
 /** Pages stay fresh by asking now and then, until the socket is back. */
@@ -105,6 +123,7 @@ function lost(): void {
 }
 
 function hear(text: string): void {
+  heardAt = Date.now();
   let event: Envelope;
   try {
     event = JSON.parse(text) as Envelope;

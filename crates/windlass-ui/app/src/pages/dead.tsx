@@ -84,7 +84,7 @@ function Group({ group, act }: { group: DeadGroup; act: (action: "retry" | "dele
           Show
         </a>
         <Button tone="quiet" icon="cancel" label={`Delete ${plural(group.count, "task")} of ${group.type}`} onClick={() => act("delete")} />
-        <Button tone="primary" icon="retry" onClick={() => act("retry")} label={`Retry ${plural(group.count, "task")} of ${group.type}`}>
+        <Button icon="retry" onClick={() => act("retry")} label={`Retry ${plural(group.count, "task")} of ${group.type}`}>
           Retry {count(group.count)}
         </Button>
       </div>

@@ -98,7 +98,7 @@ function options(
     cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false } },
     scales: { y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.12 : 1] } },
     axes: [
-      { ...axis, grid: { show: false }, values: (_plot, splits) => splits.map((split) => hour.format(split * 1000)), space: 70 },
+      { ...axis, size: 30, grid: { show: false }, values: (_plot, splits) => splits.map((split) => hour.format(split * 1000)), space: 70 },
       { ...axis, size: 54, values: (_plot, splits) => splits.map((split) => format.current(split)), space: 36 },
     ],
     series: [
@@ -128,13 +128,15 @@ function resolver(element: HTMLElement): (name: string) => string {
 }
 
 export function Sparkline({ values, colour }: { values: (number | null)[]; colour: string }) {
-  const known = values.map((value) => value ?? 0);
+  const known = values.map((value, at) => ({ value, at })).filter((point): point is { value: number; at: number } => point.value !== null);
   if (known.length < 2) return <svg class="spark" aria-hidden="true" />;
-  const most = Math.max(...known, 1e-9);
-  const points = known.map((value, at) => `${((at / (known.length - 1)) * 100).toFixed(2)},${(27 - (value / most) * 24).toFixed(2)}`);
+  const most = Math.max(...known.map((point) => point.value), 1e-9);
+  const x = (at: number): string => ((at / (values.length - 1)) * 100).toFixed(2);
+  const points = known.map(({ value, at }) => `${x(at)},${(27 - (value / most) * 24).toFixed(2)}`);
+  const [from, to] = [x(known[0]?.at ?? 0), x(known.at(-1)?.at ?? 0)];
   return (
     <svg class="spark" viewBox="0 0 100 28" preserveAspectRatio="none" aria-hidden="true" style={{ color: `var(${colour})` }}>
-      <polygon points={`0,28 ${points.join(" ")} 100,28`} fill="currentColor" opacity="0.12" />
+      <polygon points={`${from},28 ${points.join(" ")} ${to},28`} fill="currentColor" opacity="0.12" />
       <polyline points={points.join(" ")} fill="none" stroke="currentColor" stroke-width="1.5" vector-effect="non-scaling-stroke" />
     </svg>
   );

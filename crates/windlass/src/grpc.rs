@@ -16,6 +16,7 @@ mod submits;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod unread;
 mod watch;
 mod work;
 mod worker;

@@ -32,10 +32,12 @@ const PREFACE_BYTES: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     pub(crate) connections: usize,
-    /// Calls at once on one connection. An answer that the client does not take stays in memory, so this bounds those too.
+    /// Calls at once on one connection.
     pub(crate) streams: u32,
     /// Calls that wait for their answer, over all connections.
     pub(crate) calls: usize,
+    /// Answers on one connection that the client does not take.
+    pub(crate) unread_bytes: usize,
     /// How long a new client may take for its first bytes; pings begin only after them.
     pub(crate) preface_timeout: Duration,
     /// Silence after which a peer is pinged, and how long it may take to answer.
@@ -54,6 +56,7 @@ impl Default for Limits {
             streams: 200,
             preface_timeout: Duration::from_secs(10),
             calls: 100_000,
+            unread_bytes: 64 * 1024 * 1024,
             ping_after: Duration::from_secs(10),
             ping_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(30),
@@ -71,7 +74,7 @@ pub(crate) async fn serve(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let state = Arc::new(State { api, closing: shutdown.clone(), silence: limits.silence });
-    let services = Services::new(&state, limits.calls).map_err(io::Error::other)?;
+    let services = Services::new(&state, &limits).map_err(io::Error::other)?;
     let (places, drain_timeout) = (limits.connections, limits.drain_timeout);
     let server = Arc::new(Server { http: http(&limits), services, shutdown: shutdown.clone(), limits });
     let connection = |stream, place| server.clone().connection(stream, place);
@@ -102,7 +105,7 @@ impl Server {
         }
         let stream = join(io::Cursor::new(preface).chain(reading), writing);
         let io = TokioIo::new(Stall::new(stream, self.limits.write_timeout));
-        let mut connection = std::pin::pin!(self.http.serve_connection(io, self.services.clone()));
+        let mut connection = std::pin::pin!(self.http.serve_connection(io, self.services.for_connection()));
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = self.shutdown.cancelled() => {

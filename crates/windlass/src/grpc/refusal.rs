@@ -27,6 +27,11 @@ pub(super) fn silent() -> Status {
     status(Refused::new(StatusCode::REQUEST_TIMEOUT, "too_slow", title))
 }
 
+pub(super) fn unread() -> Status {
+    let title = "The client has too many answers that it does not read";
+    status(Refused::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", title))
+}
+
 pub(super) fn overloaded() -> Status {
     status(windlass_broker::Error::Busy)
 }

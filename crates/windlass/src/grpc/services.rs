@@ -21,7 +21,9 @@ use windlass_proto::grpc::v1::task_service_server::TaskServiceServer;
 use windlass_proto::grpc::v1::worker_service_server::WorkerServiceServer;
 
 use super::admin::Admin;
+use super::connection::Limits;
 use super::tasks::Tasks;
+use super::unread::{Kind, Unread};
 use super::worker::Workers;
 use super::{State, deadline, health, refusal};
 
@@ -29,7 +31,10 @@ type Calling = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> +
 type Other = BoxCloneSyncService<Request<Incoming>, Response<Body>, Infallible>;
 
 #[derive(Debug, Clone)]
-pub(super) struct Services(Arc<Inner>);
+pub(super) struct Services {
+    inner: Arc<Inner>,
+    unread: Arc<Unread>,
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -44,17 +49,18 @@ struct Inner {
     calls_max: usize,
     /// For calls that are answered once.
     call_timeout: Duration,
+    unread_bytes_max: usize,
 }
 
 impl Services {
-    pub(super) fn new(state: &Arc<State>, calls_max: usize) -> Result<Self, tonic_reflection::server::Error> {
+    pub(super) fn new(state: &Arc<State>, limits: &Limits) -> Result<Self, tonic_reflection::server::Error> {
         let bytes_max = state.api.settings.body_bytes_max();
         let described = || {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(DESCRIPTORS)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         };
-        Ok(Self(Arc::new(Inner {
+        let inner = Inner {
             tasks: TaskServiceServer::new(Tasks(state.clone())).max_decoding_message_size(bytes_max),
             workers: WorkerServiceServer::new(Workers(state.clone())).max_decoding_message_size(bytes_max),
             admin: AdminServiceServer::new(Admin(state.clone())),
@@ -62,13 +68,20 @@ impl Services {
             reflection: Other::new(described().build_v1()?),
             reflection_alpha: Other::new(described().build_v1alpha()?),
             calls: Arc::default(),
-            calls_max,
+            calls_max: limits.calls,
             call_timeout: state.api.settings.request_timeout + Duration::from_millis(WAIT_MS_MAX),
-        })))
+            unread_bytes_max: limits.unread_bytes,
+        };
+        Ok(Self { unread: Unread::new(inner.unread_bytes_max), inner: Arc::new(inner) })
+    }
+
+    /// What a connection does not read is its own affair.
+    pub(super) fn for_connection(&self) -> Self {
+        Self { inner: self.inner.clone(), unread: Unread::new(self.inner.unread_bytes_max) }
     }
 
     fn route(&self, request: Request<Incoming>) -> Option<Calling> {
-        let inner = &self.0;
+        let inner = &self.inner;
         let (service, _) = request.uri().path().strip_prefix('/')?.split_once('/')?;
         Some(match service {
             "windlass.v1.TaskService" => inner.tasks.clone().call(request),
@@ -97,7 +110,7 @@ impl hyper::service::Service<Request<Incoming>> for Services {
     type Future = Calling;
 
     fn call(&self, request: Request<Incoming>) -> Calling {
-        let inner = &self.0;
+        let inner = &self.inner;
         let counted = Counted(inner.calls.clone());
         if inner.calls.fetch_add(1, Ordering::Relaxed) >= inner.calls_max {
             return refuse(refusal::overloaded());
@@ -109,12 +122,17 @@ impl hyper::service::Service<Request<Incoming>> for Services {
         if !spoken {
             return Box::pin(async { Ok(not_grpc()) });
         }
+        let kind = Kind::of(request.uri().path());
+        if kind != Kind::Small && self.unread.is_full() {
+            return refuse(refusal::unread());
+        }
         let asked = deadline::asked(request.headers());
         let limit = match streams(request.uri().path()) {
             true => asked,
             false => Some(asked.map_or(inner.call_timeout, |asked| asked.min(inner.call_timeout))),
         };
         let Some(calling) = self.route(request) else { return refuse(refusal::no_such_route()) };
+        let unread = self.unread.clone();
         Box::pin(async move {
             let _counted = counted;
             let answered = match limit {
@@ -123,7 +141,7 @@ impl hyper::service::Service<Request<Incoming>> for Services {
             };
             let Ok(Ok(mut response)) = answered else { return Ok(refusal::too_late().into_http()) };
             refusal::dress(response.headers_mut());
-            Ok(response)
+            Ok(unread.count(kind, response).await)
         })
     }
 }

@@ -16,8 +16,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tonic::{Code, Status};
 use windlass_broker::{Broker, Settings};
 use windlass_proto::grpc::Refusal;
+use windlass_proto::grpc::v1::task_service_client::TaskServiceClient;
 use windlass_proto::grpc::v1::work_request::Message as Said;
-use windlass_proto::grpc::v1::{Hello, NewTask, SubmitBatchRequest, WorkRequest};
+use windlass_proto::grpc::v1::{
+    GetTaskRequest, Hello, NewTask, SubmitBatchRequest, SubmitTaskRequest, WorkRequest, new_task,
+};
 use windlass_store::SystemClock;
 use windlass_store::memory::MemoryStore;
 
@@ -82,4 +85,41 @@ async fn half_a_message_is_not_waited_for_in_vain() {
         assert_eq!(status.code(), Code::DeadlineExceeded, "{path} {status:?}");
         assert_eq!(Refusal::of(&status).unwrap().code, "too_slow", "{path}");
     }
+}
+
+#[tokio::test]
+async fn what_a_client_does_not_read_is_bounded_by_bytes() {
+    let address = start(Limits { unread_bytes: 3_000_000, ..Limits::default() }).await;
+    let channel = tonic::transport::Endpoint::from_shared(format!("http://{address}")).unwrap();
+    let mut tasks = TaskServiceClient::new(channel.connect().await.unwrap());
+    let payload = Some(new_task::Payload::PayloadBinary(vec![7; 2_000_000].into()));
+    let task = NewTask { id: "large".into(), r#type: "t".into(), payload, ..NewTask::default() };
+    tasks.submit_task(SubmitTaskRequest { task: Some(task), return_task: false }).await.unwrap();
+
+    // A window that fits no answer: whatever is not read waits in the server.
+    let stream = TcpStream::connect(address).await.unwrap();
+    let mut client = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+    client.initial_stream_window_size(1000);
+    let (sender, connection) = client.handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let get = |id: &str| {
+        let message = GetTaskRequest { id: id.into(), wait_seconds: 0.0 };
+        let request = Request::post(format!("http://{address}/windlass.v1.TaskService/GetTask"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(Body::from(framed(&message)))
+            .unwrap();
+        sender.clone().send_request(request)
+    };
+    let unread = get("large").await.unwrap();
+    assert!(failed(unread.headers()).is_none());
+    let status = failed(get("large").await.unwrap().headers()).expect("there is no room for another");
+    assert_eq!(status.code(), Code::Unavailable);
+    assert_eq!(Refusal::of(&status).unwrap().code, "overloaded");
+    let small = failed(get("nobody").await.unwrap().headers()).expect("it is not there");
+    assert_eq!(small.code(), Code::NotFound, "small answers go on");
+    // Others are not concerned, and reading makes room again.
+    tasks.get_task(GetTaskRequest { id: "large".into(), wait_seconds: 0.0 }).await.unwrap();
+    assert!(unread.into_body().collect().await.unwrap().to_bytes().len() > 2_000_000);
+    assert!(failed(get("large").await.unwrap().headers()).is_none());
 }

@@ -15,6 +15,8 @@ mod show;
 mod tests;
 mod words;
 
+use std::cell::OnceCell;
+
 use crate::fingerprint::Fingerprint;
 use crate::ids::{Name, TaskId};
 use crate::state::{State, StateName};
@@ -80,7 +82,8 @@ impl Filter {
     }
 
     pub fn matches(&self, record: &Record) -> bool {
-        self.terms.iter().all(|term| term.test.holds(record) != term.negated)
+        let error = Error::new(record);
+        self.terms.iter().all(|term| term.test.holds(record, &error) != term.negated)
     }
 
     /// The states that a matching task can be in, unless it can be in all of them.
@@ -135,8 +138,24 @@ impl Filter {
     }
 }
 
+/// The error of a record, whose fingerprint is found once, however many terms ask for it.
+struct Error<'a> {
+    text: Option<&'a str>,
+    fingerprint: OnceCell<Fingerprint>,
+}
+
+impl<'a> Error<'a> {
+    fn new(record: &'a Record) -> Self {
+        Self { text: record.error.as_deref(), fingerprint: OnceCell::new() }
+    }
+
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        self.text.map(|text| *self.fingerprint.get_or_init(|| Fingerprint::of(text)))
+    }
+}
+
 impl Test {
-    fn holds(&self, record: &Record) -> bool {
+    fn holds(&self, record: &Record, error: &Error<'_>) -> bool {
         match self {
             Test::State(states) => states.contains(&record.state_name()),
             Test::Queue(patterns) => one_fits(patterns, record.queue.as_str()),
@@ -151,7 +170,7 @@ impl Test {
                 record.error.as_deref().is_some_and(|error| parts.iter().any(|part| contains(error, part)))
             }
             Test::Fingerprint(wanted) => {
-                record.error.as_deref().is_some_and(|error| wanted.contains(&Fingerprint::of(error)))
+                error.fingerprint().is_some_and(|fingerprint| wanted.contains(&fingerprint))
             }
             Test::Priority(ranges) => {
                 ranges.iter().any(|(least, most)| (*least..=*most).contains(&record.priority.0))

@@ -124,6 +124,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn quotes_are_looked_for_a_bounded_number_of_times() {
+        let quotes = ["\"", "'", "`"];
+        let repeated = ["{q}", "a{q}", "{q}a", " {q}a", "a{q} ", "{q}\n", "({q}a", "\"'`{q}", "a{q}b {q}"];
+        for (shape, quote) in repeated.iter().flat_map(|shape| quotes.map(|quote| (shape, quote))) {
+            for end in ["", "\" ' ` ", "\"", "\n\""] {
+                let text = shape.replace("{q}", quote).repeat(4000) + end;
+                let looked_at = super::normal::write(&text, &mut |_| {});
+                assert!(looked_at <= 4 * text.len(), "{shape} {quote} {end}: {looked_at} of {}", text.len());
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn numbers_and_gaps_never_matter(a in any::<u32>(), b in any::<u32>(), gap in "[ \n\t]{1,4}") {

@@ -164,14 +164,11 @@ pub struct Progress {
 }
 
 impl Task {
-    /// Payload, result, checkpoint and dependencies: what counts towards [`crate::limits::ANSWER_BYTES_MAX`].
+    /// All that may be long: what counts towards [`crate::limits::ANSWER_BYTES_MAX`].
     pub fn bytes(&self) -> usize {
-        let record = &self.record;
-        let ids = |links: &Links| links.dependencies.iter().map(|id| id.as_str().len()).sum();
-        self.body.payload.bytes().len()
-            + record.result.as_ref().map_or(0, |result| result.bytes().len())
-            + record.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.bytes.len())
-            + self.body.links.as_deref().map_or(0, ids)
+        let ids = self.body.dependencies().iter().map(|id| id.as_str().len());
+        let metadata = self.body.metadata.iter().map(|(key, value)| key.len() + value.len());
+        self.record.bytes() + self.body.payload.bytes().len() + ids.chain(metadata).sum::<usize>()
     }
 }
 
@@ -188,6 +185,15 @@ impl Body {
 }
 
 impl Record {
+    /// Of all that may be long.
+    pub fn bytes(&self) -> usize {
+        let length = |error: &Option<Box<str>>| error.as_ref().map_or(0, |text| text.len());
+        self.result.as_ref().map_or(0, |result| result.bytes().len())
+            + self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.bytes.len())
+            + length(&self.error)
+            + self.history.iter().map(|attempt| length(&attempt.error)).sum::<usize>()
+    }
+
     /// The record of a task just submitted. `seq` comes from the store and is its place in line too.
     pub fn submitted(new: &NewTask, seq: u64) -> Record {
         let state = match new.scheduled_at {

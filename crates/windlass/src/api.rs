@@ -20,6 +20,7 @@ pub(crate) mod limits;
 mod metrics;
 mod openapi;
 pub(crate) mod operations;
+mod origin;
 pub(crate) mod outcomes;
 pub(crate) mod params;
 pub(crate) mod problem;
@@ -41,6 +42,7 @@ use windlass_broker::Broker;
 use windlass_core::limits::PAYLOAD_BYTES_MAX;
 
 pub(crate) use front::Front;
+pub(crate) use origin::Origins;
 
 /// What every handler needs.
 #[derive(Debug)]
@@ -64,8 +66,10 @@ pub(crate) struct Settings {
     pub(crate) request_timeout: Duration,
     /// How long a listener may leave what is written to it unread.
     pub(crate) listener_stall: Duration,
-    /// Pages from elsewhere that may listen to events.
-    pub(crate) origins: events::Origins,
+    /// Pages from elsewhere that may call and listen.
+    pub(crate) origins: Origins,
+    /// Only this machine can reach it: then a public name can only have been made to point here.
+    pub(crate) local: bool,
 }
 
 impl Default for Settings {
@@ -75,7 +79,8 @@ impl Default for Settings {
             body_timeout: Duration::from_secs(30),
             request_timeout: Duration::from_secs(60),
             listener_stall: Duration::from_secs(10),
-            origins: events::Origins::default(),
+            origins: Origins::default(),
+            local: false,
         }
     }
 }

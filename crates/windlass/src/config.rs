@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use windlass_store::Durability;
 
-use crate::api::events::Origins;
+use crate::api::Origins;
 use value::FromText;
 
 /// What the settings are made of before they are typed.

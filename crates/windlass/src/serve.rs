@@ -232,6 +232,7 @@ fn api_settings(settings: &Settings) -> api::Settings {
         payload_bytes_max: settings.max_payload_bytes as usize,
         listener_stall: settings.listener_stall,
         origins: settings.allowed_origins.clone(),
+        local: settings.http_addr.ip().is_loopback(),
         ..api::Settings::default()
     }
 }

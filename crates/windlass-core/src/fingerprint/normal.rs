@@ -10,8 +10,8 @@ const RANDOM_DIGITS_MIN: usize = 3;
 /// 8-4-4-4-12.
 const UUID_BYTES: usize = 36;
 
-/// Gives the text to `out`, piece by piece.
-pub(super) fn write(text: &str, out: &mut impl FnMut(&[u8])) {
+/// Gives the text to `out`, piece by piece. Returns how often a byte was looked at in search of a closing quote.
+pub(super) fn write(text: &str, out: &mut impl FnMut(&[u8])) -> usize {
     let text = text.trim().as_bytes();
     let mut quotes = Quotes::default();
     let mut at = 0;
@@ -24,7 +24,7 @@ pub(super) fn write(text: &str, out: &mut impl FnMut(&[u8])) {
             out(b" ");
         } else if is_word(byte) || (byte == b'-' && !after_word && digit(text, at + 1)) {
             at += word(&text[at..], out);
-        } else if let Some(end) = quotes.end(text, at).filter(|_| !after_word) {
+        } else if let Some(end) = (!after_word).then(|| quotes.end(text, at)).flatten() {
             at = end;
             out(VARIES);
         } else {
@@ -33,6 +33,7 @@ pub(super) fn write(text: &str, out: &mut impl FnMut(&[u8])) {
         }
         after_word = is_word(text[at - 1]);
     }
+    quotes.looked_at
 }
 
 /// Writes one word and what is joined to it; returns its length.
@@ -91,6 +92,7 @@ fn is_uuid(text: &[u8]) -> bool {
 struct Quotes {
     /// For each kind of quote: nothing closes it before here, so there is no need to look again.
     open_until: [usize; 3],
+    looked_at: usize,
 }
 
 impl Quotes {
@@ -101,12 +103,14 @@ impl Quotes {
             return None;
         }
         let closes = |end: usize| text[end] == text[at] && text.get(end + 1).is_none_or(|b| !is_word(*b));
-        let line = run(&text[at..], |b| b != b'\n');
-        let found = (at + 1..at + line).find(|end| closes(*end));
-        if found.is_none() {
-            self.open_until[kind] = at + line;
+        // No further than the closing quote: what is found is passed over, and what is not found is not looked for again.
+        let stop = (at + 1..text.len()).find(|end| text[*end] == b'\n' || closes(*end)).unwrap_or(text.len());
+        self.looked_at += stop - at;
+        if text.get(stop).is_none_or(|byte| *byte == b'\n') {
+            self.open_until[kind] = stop;
+            return None;
         }
-        found.map(|end| end + 1)
+        Some(stop + 1)
     }
 }
 

@@ -6,7 +6,6 @@
 //! told what it missed. All of them are served by one thread with the lowest claim to the processor ([`room`]), so that however
 //! many listen, tasks come first.
 
-mod origin;
 mod params;
 mod room;
 mod sse;
@@ -28,9 +27,9 @@ use windlass_proto::rest::{
 
 use super::Shared;
 use super::answer::Answer;
+use super::origin;
 use super::params::Params;
 use super::problem::Refused;
-pub(crate) use origin::Origins;
 use params::EventParams;
 pub(crate) use room::Room;
 

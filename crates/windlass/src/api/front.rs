@@ -21,7 +21,7 @@ use windlass_core::Name;
 use windlass_core::limits::WAIT_MS_MAX;
 
 use super::problem::{self, Refused, Unwritten};
-use super::{State, tasks};
+use super::{State, origin, tasks};
 use crate::server::Lasting;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -67,6 +67,11 @@ where
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let id = request_id(request.headers());
+        if let Err(refused) = origin::admit(request.method(), request.headers(), &self.state.settings) {
+            let mut response = refused.into_response();
+            finish(&mut response, id);
+            return Box::pin(std::future::ready(Ok(response)));
+        }
         let limit = self.state.settings.request_timeout + waiting(request.uri());
         let Self { state, mut routes, timer } = self.clone();
         // What comes by far most often is not looked up among the routes.

@@ -27,7 +27,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "server.allowed_origins",
         "none",
-        "other origins whose pages may listen to events, like https://a.example, with commas, or none",
+        "public addresses of the broker and other origins whose pages may call it, like https://a.example, with commas, or none",
     ),
     key("server.drain", "30s", "how long a shutdown waits for requests and running tasks"),
     key("store.url", "embedded", "embedded, memory or redis://host[:port][/db][?prefix=word]"),

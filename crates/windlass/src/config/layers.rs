@@ -48,12 +48,19 @@ fn found() -> Vec<PathBuf> {
 fn parse(path: &Path, text: &str) -> Result<toml::Table, String> {
     let is_yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
     match is_yaml {
-        // Nothing but comments is a file that sets nothing.
-        true => serde_saphyr::from_str::<Option<toml::Table>>(text)
-            .map(Option::unwrap_or_default)
-            .map_err(|error| error.to_string()),
+        true => from_yaml(text).map_err(|error| error.to_string()),
         false => text.parse().map_err(|error: toml::de::Error| error.to_string()),
     }
+}
+
+/// Where everything is commented out, nothing is set: in a section or in the whole file.
+fn from_yaml(text: &str) -> Result<toml::Table, serde_saphyr::Error> {
+    let sections: Option<BTreeMap<String, Option<toml::Value>>> = serde_saphyr::from_str(text)?;
+    Ok(sections
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|(name, content)| Some((name, content?)))
+        .collect())
 }
 
 fn add_file(path: &Path, values: &mut Values, wrong: &mut Mistakes) {

@@ -68,6 +68,7 @@ fn yaml_says_the_same() {
     assert_eq!(settings.connections_max, 77);
     assert_eq!(settings.lease, Duration::from_secs(7));
     assert!(load("empty.yml", "# nothing yet\n").is_ok());
+    assert!(load("empty.yml", "server:\n  # http_addr: 127.0.0.1:1\nqueue:\n  lease: 7s\n").is_ok());
     for (text, part) in [
         ("server:\n  htpp_addr: x\n", "unknown key server.htpp_addr; did you mean server.http_addr?"),
         ("lease: 7s\n", "lease is outside of any section"),

@@ -210,3 +210,21 @@ fn broken_http_hurts_nobody_else() {
     assert_eq!(counts(&mut client), before);
     client.post("/api/v1/tasks", r#"{"type":"a"}"#).expect(201);
 }
+
+#[test]
+fn pages_from_elsewhere_change_nothing() {
+    let broker = BrokerProcess::start_with(&[("WINDLASS_SERVER__ALLOWED_ORIGINS", "https://board.example")]);
+    let pause = |host: &str, origin: &str| {
+        let path = "/api/v1/queues/default/pause";
+        let head = format!("POST {path} HTTP/1.1\r\nhost: {host}\r\n{origin}content-length: 0\r\n\r\n");
+        broker.client().send(&head, b"")
+    };
+    let own = broker.address.to_string();
+    pause(&own, "origin: http://evil.example\r\n").refused(403, "foreign_origin");
+    pause("evil.example", "origin: http://evil.example\r\n").refused(421, "unknown_host");
+    pause("evil.example:8080", "").refused(421, "unknown_host");
+    assert!(!broker.client().get("/api/v1/queues").expect(200).to_string().contains("default"));
+    pause(&own, &format!("origin: http://{own}\r\n")).expect(200);
+    pause(&own, "origin: https://board.example\r\n").expect(200);
+    pause("board.example", "").expect(200);
+}

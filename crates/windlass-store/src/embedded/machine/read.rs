@@ -280,12 +280,23 @@ impl Machine {
     /// The same, with the records alone: what decisions need, so without what may be large.
     pub(in crate::embedded) fn end_scan(&self, listing: Listing, stored: Stored) -> Result<Scan, Error> {
         let (seqs, next) = listing.chosen(&stored);
-        let mut records = Vec::with_capacity(seqs.len());
+        let mut scan = Scan { records: Vec::with_capacity(seqs.len()), next };
+        let mut bytes = 0;
+        let mut last = None;
         for seq in seqs {
-            let record = self.record(seq)?.filter(|record| listing.list.matches(record));
-            records.extend(record.map(|record| Record { result: None, checkpoint: None, ..record }));
+            if bytes >= ANSWER_BYTES_MAX {
+                scan.next = last;
+                break;
+            }
+            last = Some(seq);
+            let Some(record) = self.record(seq)?.filter(|record| listing.list.matches(record)) else {
+                continue;
+            };
+            let record = Record { result: None, checkpoint: None, ..record };
+            bytes += record.bytes();
+            scan.records.push(record);
         }
-        Ok(Scan { records, next })
+        Ok(scan)
     }
 }
 

@@ -110,7 +110,7 @@ fn bad_input_is_refused_with_a_reason() {
         (&["serve", "--tcp-addr", "0.0.0.0:0", "--store", "memory"], "no authentication"),
         (&["dev", "--tcp-addr", "0.0.0.0:0", "--store", "memory"], "loopback only"),
         (&["serve", "--tcp-addr", "here", "--store", "memory"], "expected an address like"),
-        (&["serve", "--store", "redis://localhost"], "embedded and memory only"),
+        (&["serve", "--store", "kafka://localhost"], "embedded, memory and redis only"),
         (&["serve", "--http-addr", "here"], "expected an address"),
         (&["task", "list", "-o", "yaml"], "invalid value"),
         (&["completions", "cmd"], "invalid value"),

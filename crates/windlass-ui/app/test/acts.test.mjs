@@ -1,6 +1,8 @@
 /** What people do on the dashboard, and what the broker has afterwards. */
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { dirname } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { browserPath, launch, open, settled, until, violations } from "./browser.mjs";
 import { startBroker, work } from "./broker.mjs";
@@ -147,6 +149,26 @@ describe("acts", { skip: browserPath() ? false : "there is no Chromium on this m
     const pending = (await broker.get("/api/v1/tasks?type=mail&state=pending")).items;
     assert.deepEqual(pending.map((task) => task.payload).sort(), [0, 1, 2]);
     assert.deepEqual(mistakes, []);
+    await context.close();
+  });
+
+  test("a task is submitted again by the command lines that its page gives", async () => {
+    const payload = { text: `it's "quoted" $HOME \\ ü`, list: [1, 2] };
+    await broker.submit({ id: "copied", type: "copied", queue: "copied", key: "tenant", metadata: { note: "a 'b'" }, max_retries: 7, payload });
+    const { page, context } = await open(browser, broker.url, "#/tasks/copied", { permissions: ["clipboard-read", "clipboard-write"] });
+    for (const name of ["Copy as curl", "Copy for the CLI"]) {
+      await page.getByRole("button", { name }).click();
+      await page.getByRole("button", { name: "Copied" }).waitFor();
+      const line = await page.evaluate(() => navigator.clipboard.readText());
+      const env = { ...process.env, PATH: `${dirname(process.env.WINDLASS_BIN)}:${process.env.PATH}`, WINDLASS_SERVER: broker.url, WINDLASS_GRPC_SERVER: broker.grpc };
+      execFileSync("bash", ["-c", line], { env, stdio: ["ignore", "ignore", "inherit"] });
+      await page.reload();
+    }
+    const { items } = await broker.get("/api/v1/tasks?type=copied");
+    const shape = ({ queue, key, metadata, max_retries, priority, payload: sent }) => ({ queue, key, metadata, max_retries, priority, sent });
+    assert.equal(items.length, 3);
+    for (const task of items) assert.deepEqual(shape(task), shape(items[2]));
+    assert.deepEqual(items[0].payload, payload);
     await context.close();
   });
 

@@ -15,18 +15,19 @@ export async function startBroker(mode = "dev") {
   const child = spawn(binary, [mode, ...ADDRESSES, "--data-dir", join(folder, "data")], { stdio: ["ignore", "pipe", "pipe"] });
   let said = "";
   child.stderr.on("data", (bytes) => (said += bytes));
-  const url = await new Promise((resolve, reject) => {
+  const [url, grpc] = await new Promise((resolve, reject) => {
     let text = "";
     child.stdout.on("data", (bytes) => {
       text += bytes;
-      const found = /(?:http:\/\/|listening http )(127\.0\.0\.1:\d+)/.exec(text);
-      if (found) resolve(`http://${found[1]}`);
+      const http = /listening http (\S+)/.exec(text);
+      const other = /listening grpc (\S+)/.exec(text);
+      if (http && other) resolve([`http://${http[1]}`, `http://${other[1]}`]);
     });
     child.on("exit", (code) => reject(new Error(`the broker ended with ${code}: ${said}`)));
   });
   return {
     url,
-    pid: child.pid,
+    grpc,
     ...client(url),
     async stop() {
       const ended = new Promise((resolve) => child.once("exit", resolve));

@@ -29,8 +29,8 @@ export function Button({ icon, tone = "plain", busy = false, label, children, di
       class={`button ${tone} ${children ? "" : "square"}`}
       disabled={disabled || busy}
       aria-busy={busy}
-      aria-label={label}
-      title={label}
+      aria-label={label ?? rest["aria-label"]}
+      title={label ?? rest.title}
     >
       {icon && <Icon name={icon} />}
       {children}

@@ -6,9 +6,9 @@ import { stateLabel } from "../format";
 import { link } from "../route";
 import { layout, NODE } from "./layout";
 
-const NAME_MAX = 20;
+const NAME_MAX = 15;
 /** A wide graph is drawn smaller to fit, down to this; beyond it one scrolls. */
-const SMALLEST = 0.62;
+const SMALLEST = 0.74;
 
 export function Graph({ nodes }: { nodes: WorkflowNode[] }) {
   // States change all the time, places only with the nodes.
@@ -46,11 +46,11 @@ export function Graph({ nodes }: { nodes: WorkflowNode[] }) {
             >
               <title>{`${node.name}: ${stateLabel(node.state)}${node.error ? `\n${node.error}` : ""}`}</title>
               <rect x={x} y={y} width={NODE.width} height={NODE.height} rx="9" />
-              <circle cx={x + 18} cy={y + NODE.height / 2} r="5" />
-              <text x={x + 34} y={y + 20} class="node-name">
+              <circle cx={x + 16} cy={y + NODE.height / 2} r="5" />
+              <text x={x + 29} y={y + 20} class="node-name">
                 {short(node.name)}
               </text>
-              <text x={x + 34} y={y + 35} class="node-type">
+              <text x={x + 29} y={y + 35} class="node-type">
                 {short(node.type)}
               </text>
             </a>

@@ -29,9 +29,9 @@ export interface Drawing<T extends Vertex> {
   height: number;
 }
 
-export const NODE = { width: 176, height: 46 };
-const GAP = { x: 64, y: 18 };
-const MARGIN = 24;
+export const NODE = { width: 140, height: 46 };
+const GAP = { x: 42, y: 18 };
+const MARGIN = 20;
 const SWEEPS = 6;
 
 export function layout<T extends Vertex>(nodes: T[]): Drawing<T> {

@@ -1,5 +1,6 @@
 //! The handle that everything else holds, and its beginning and end.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -14,6 +15,8 @@ use crate::change::Progressing;
 use crate::events::{self, Feed};
 use crate::loops::{self, Loops};
 use crate::metrics::Counters;
+use crate::process::Process;
+use crate::recorder::Recorder;
 use crate::schedules::Awaited;
 use crate::watchers::Watchers;
 use crate::workers::Registry;
@@ -30,6 +33,27 @@ pub struct Settings {
     pub retention_ms: u64,
     /// Refuse whoever wants to hear events when this many do.
     pub listeners_max: usize,
+    pub recording: Recording,
+}
+
+/// Whether the broker keeps the figures of the last days.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Recording {
+    #[default]
+    Off,
+    /// Until it stops.
+    InMemory,
+    /// Saved to a file now and then and when it stops, and read from there when it starts.
+    InFile(PathBuf),
+}
+
+impl Recording {
+    fn file(&self) -> Option<&Path> {
+        match self {
+            Recording::InFile(path) => Some(path),
+            Recording::Off | Recording::InMemory => None,
+        }
+    }
 }
 
 impl Default for Settings {
@@ -40,6 +64,7 @@ impl Default for Settings {
             worker_dead_after_ms: 20_000,
             retention_ms: limits::RETENTION_MS_DEFAULT,
             listeners_max: limits::LISTENERS_MAX,
+            recording: Recording::default(),
         }
     }
 }
@@ -58,6 +83,7 @@ pub(crate) struct Inner {
     pub(crate) started: Now,
     pub(crate) events: Arc<Feed>,
     pub(crate) counters: Counters,
+    pub(crate) recorder: Recorder,
     pub(crate) watchers: Watchers,
     pub(crate) workers: Registry,
     pub(crate) loops: Loops,
@@ -84,10 +110,13 @@ impl Broker {
     /// Starts the loops, which run until [`Broker::stop`]; must be called inside a tokio runtime.
     pub fn start(store: Arc<dyn Store>, clock: Arc<dyn Clock>, settings: Settings) -> Broker {
         let started = clock.now();
+        let on = settings.recording != Recording::Off;
+        let recorder = Recorder::open(on, settings.recording.file(), started, Process::look().cpu_us);
         let broker = Broker {
             inner: Arc::new(Inner {
                 events: Feed::new(clock.clone(), store.signals().observed.clone()),
                 counters: Counters::new(started.mono),
+                recorder,
                 watchers: Watchers::default(),
                 workers: Registry::new(settings.worker_dead_after_ms),
                 loops: Loops::default(),
@@ -104,6 +133,8 @@ impl Broker {
                 started,
             }),
         };
+        // Those of an earlier life were told then.
+        broker.inner.store.signals().lapsed.take();
         for this in &loops::ALL {
             broker.inner.tasks.spawn(loops::keep(broker.clone(), this));
         }
@@ -130,12 +161,13 @@ impl Broker {
         let _ = gate.wait_for(|gate| gate.draining).await;
     }
 
-    /// Drains, and stops the loops after the step they are in. The store stays open.
+    /// Drains, and stops the loops after the step they are in; the recorded figures are saved. The store stays open.
     pub async fn stop(&self) {
         self.drain();
         self.inner.stopping.cancel();
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
+        self.inner.recorder.save(self.now()).await;
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {

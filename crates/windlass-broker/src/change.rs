@@ -146,6 +146,14 @@ impl Broker {
         }
     }
 
+    /// Tells of tasks that claims found expired.
+    pub(crate) fn lapsed(&self, now: Now) {
+        let lapsed = self.inner.store.signals().lapsed.take();
+        if !lapsed.is_empty() {
+            self.happened(lapsed.iter().map(|record| (Happened::Cancelled, record)), None, now);
+        }
+    }
+
     /// Keeps what the health page says about the store up to date.
     pub(crate) fn progressed<T>(
         &self,

@@ -84,6 +84,7 @@ impl Broker {
         let tasks = tasks.await;
         let now = self.now();
         let tasks = self.progressed(tasks, now)?;
+        self.lapsed(now);
         self.happened(tasks.iter().map(|task| (Happened::Started, &task.record)), None, now);
         Ok(tasks)
     }

@@ -12,6 +12,7 @@ mod operator;
 mod promoter;
 mod pruner;
 mod reaper;
+mod sampler;
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +30,7 @@ use crate::error::Error;
 use crate::query::LoopHealth;
 
 /// Every loop of the broker. They have no interval: each sleeps until its next deadline.
-pub(crate) static ALL: [Loop; 7] = [
+pub(crate) static ALL: [Loop; 8] = [
     Loop {
         index: 0,
         name: "promoter",
@@ -51,6 +52,12 @@ pub(crate) static ALL: [Loop; 7] = [
         name: "dependents",
         step: |broker| Box::pin(dependents::step(broker)),
         wakeup: dependents::wakeup,
+    },
+    Loop {
+        index: 7,
+        name: "sampler",
+        step: |broker| Box::pin(sampler::step(broker)),
+        wakeup: sampler::wakeup,
     },
 ];
 

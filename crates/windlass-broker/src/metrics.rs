@@ -1,54 +1,58 @@
-//! Counters for the metrics page and the rates.
+//! Counters for the metrics page, the rates and the recorder.
 //!
-//! One short lock per change and no allocation for a known type or queue. The number of types and queues that are
-//! counted apart is bounded; the rest is counted under [`OTHER`], so totals stay true.
+//! One short lock per commit, one look-up by type and one by queue per change, and no allocation for a name that is known.
+//! The number of types and queues that are counted apart is bounded; the rest is counted under [`OTHER`], so totals stay true.
+
+mod durations;
+mod meters;
 
 use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
 use parking_lot::Mutex;
-use windlass_core::{Class, Name, Record, State};
+use windlass_core::limits::{METRICS_NAMES_MAX, RATED_QUEUES_MAX};
+use windlass_core::{Class, Histogram, Name, Record, State};
+
+pub use durations::{BOUNDS_MS, Durations};
+pub(crate) use meters::{Meters, QueueMeter};
 
 use crate::broker::Broker;
 use crate::change::Happened;
 use crate::rates::{Counted, PerSecond, Ring};
 
-/// Types and queues counted apart: every one is a set of time series to whoever scrapes.
-const NAMES_MAX: usize = 1000;
-/// The type under which the others are counted.
-const OTHER: &str = "_other";
-
-/// The upper bounds of a histogram's buckets; the last bucket has none.
-pub const BUCKETS_SECONDS: [f64; 16] =
-    [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0];
-
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Histogram {
-    /// Not cumulative: the i-th holds what is above the bound before and at most [`BUCKETS_SECONDS`]`[i]`.
-    pub buckets: [u64; BUCKETS_SECONDS.len() + 1],
-    pub count: u64,
-    pub sum_seconds: f64,
-}
-
-impl Histogram {
-    fn observe(&mut self, seconds: f64) {
-        self.buckets[BUCKETS_SECONDS.partition_point(|bound| *bound < seconds)] += 1;
-        self.count += 1;
-        self.sum_seconds += seconds;
-    }
-}
+/// The type or queue under which those beyond the limit are counted.
+pub const OTHER: &str = "other";
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TypeMetrics {
     /// By [`Class::ALL`].
     pub submitted: [u64; 4],
+    /// Attempts.
+    pub started: u64,
+    /// Attempts that failed or whose lease was lost.
+    pub failed: u64,
     pub completed: u64,
     pub dead_lettered: u64,
     pub cancelled: u64,
     /// From start to success.
-    pub duration: Histogram,
-    /// From when it could have started to the first start.
-    pub wait: Histogram,
+    pub duration: Durations,
+    /// From when it was due to the first start.
+    pub wait: Durations,
+}
+
+/// Why tasks got another attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Retries {
+    pub failed: u64,
+    pub lease_lost: u64,
+    /// Somebody asked for it.
+    pub manual: u64,
+}
+
+impl Retries {
+    pub fn total(&self) -> u64 {
+        self.failed + self.lease_lost + self.manual
+    }
 }
 
 /// Everything counted since the broker started.
@@ -57,9 +61,9 @@ pub struct MetricsSnapshot {
     /// In order of type.
     pub types: Vec<(Name, TypeMetrics)>,
     pub leases_expired: u64,
-    pub retries: u64,
-    /// How long the store took to commit a change or a submit.
-    pub commit: Histogram,
+    pub retries: Retries,
+    /// How long the store took to commit a change or a submit, in microseconds.
+    pub commit_us: Histogram,
 }
 
 #[derive(Debug)]
@@ -70,23 +74,23 @@ pub(crate) struct Counters {
 
 #[derive(Debug)]
 struct All {
-    types: HashMap<Name, TypeMetrics>,
-    queues: HashMap<Name, Ring>,
+    types: HashMap<Name, usize>,
+    by_type: Vec<TypeMetrics>,
+    queues: HashMap<Name, QueueMeter>,
     total: Ring,
-    leases_expired: u64,
-    retries: u64,
-    commit: Histogram,
+    meters: Meters,
 }
 
 impl Broker {
     pub fn metrics(&self) -> MetricsSnapshot {
         let all = self.inner.counters.all.lock();
         let mut types: Vec<_> =
-            all.types.iter().map(|(name, counts)| (name.clone(), counts.clone())).collect();
-        let (leases_expired, retries, commit) = (all.leases_expired, all.retries, all.commit.clone());
+            all.types.iter().map(|(name, at)| (name.clone(), all.by_type[*at].clone())).collect();
+        let (leases_expired, retries) = (all.meters.leases_expired, all.meters.retries);
+        let commit_us = all.meters.commit_us.clone();
         drop(all);
         types.sort_by(|a, b| a.0.cmp(&b.0));
-        MetricsSnapshot { types, leases_expired, retries, commit }
+        MetricsSnapshot { types, leases_expired, retries, commit_us }
     }
 }
 
@@ -94,11 +98,10 @@ impl Counters {
     pub(crate) fn new(started_mono: u64) -> Self {
         let all = All {
             types: HashMap::new(),
+            by_type: Vec::new(),
             queues: HashMap::new(),
-            total: Ring::new(),
-            leases_expired: 0,
-            retries: 0,
-            commit: Histogram::default(),
+            total: Ring::default(),
+            meters: Meters::default(),
         };
         Self { started_mono, all: Mutex::new(all) }
     }
@@ -112,20 +115,27 @@ impl Counters {
     ) {
         let mut all = self.all.lock();
         if let Some(took) = took {
-            all.commit.observe(took.as_secs_f64());
+            all.meters.commit_us.observe(took.as_micros() as u64);
         }
         changes.for_each(|(what, after)| all.count(what, after, mono));
     }
 
     pub(crate) fn per_second(&self, queue: &Name, mono: u64) -> PerSecond {
         let all = self.all.lock();
-        all.queues.get(queue).map(|ring| ring.per_second(mono, self.age_ms(mono))).unwrap_or_default()
+        let meter = all.queues.get(queue);
+        meter.map(|meter| meter.recent.per_second(mono, self.age_ms(mono))).unwrap_or_default()
     }
 
     /// Over all queues, with the mean duration of what was completed.
     pub(crate) fn total(&self, mono: u64) -> (PerSecond, Option<f64>) {
         let all = self.all.lock();
         (all.total.per_second(mono, self.age_ms(mono)), all.total.mean_duration_ms(mono))
+    }
+
+    /// Everything over all types, and what `look` makes of the queues.
+    pub(crate) fn meters<T>(&self, look: impl FnOnce(&HashMap<Name, QueueMeter>) -> T) -> (Meters, T) {
+        let all = self.all.lock();
+        (all.meters.clone(), look(&all.queues))
     }
 
     fn age_ms(&self, mono: u64) -> u64 {
@@ -138,32 +148,28 @@ impl All {
         match what {
             Happened::Submitted => {
                 self.of(&after.kind).submitted[class_index(after)] += 1;
+                self.meters.submitted += 1;
                 self.rate(&after.queue, Counted::Submitted, mono);
             }
-            Happened::Started if after.attempts == 1 && after.crashes == 0 => {
-                let ready_at = after.scheduled_at.unwrap_or(0).max(after.created_at);
-                self.of(&after.kind).wait.observe(seconds(ready_at, after.updated_at));
-            }
+            Happened::Started => self.started(after),
             Happened::Completed => {
                 let ended = after.history.last();
-                let (from, to) = ended.map_or((0, 0), |attempt| (attempt.started_at, attempt.ended_at));
+                let duration_ms =
+                    ended.map_or(0, |attempt| attempt.ended_at.saturating_sub(attempt.started_at));
                 let counts = self.of(&after.kind);
                 counts.completed += 1;
-                counts.duration.observe(seconds(from, to));
-                self.rate(&after.queue, Counted::Completed { duration_ms: to.saturating_sub(from) }, mono);
+                counts.duration.observe(duration_ms);
+                self.meters.completed += 1;
+                self.meters.run_ms.observe(duration_ms);
+                self.rate(&after.queue, Counted::Completed { duration_ms }, mono);
             }
-            Happened::Failed | Happened::LeaseLost => {
-                match (what, &after.state) {
-                    (_, State::DeadLetter { .. }) => self.of(&after.kind).dead_lettered += 1,
-                    _ => self.retries += 1,
-                }
-                self.leases_expired += u64::from(what == Happened::LeaseLost);
-                self.rate(&after.queue, Counted::Failed, mono);
+            Happened::Failed | Happened::LeaseLost => self.failed(what, after, mono),
+            Happened::Cancelled => {
+                self.of(&after.kind).cancelled += 1;
+                self.meters.cancelled += 1;
             }
-            Happened::Cancelled => self.of(&after.kind).cancelled += 1,
-            Happened::Requeued => self.retries += 1,
-            Happened::Started
-            | Happened::Released
+            Happened::Requeued => self.meters.retries.manual += 1,
+            Happened::Released
             | Happened::Checkpointed
             | Happened::Promoted
             | Happened::Moved
@@ -172,23 +178,62 @@ impl All {
         }
     }
 
-    fn of(&mut self, kind: &Name) -> &mut TypeMetrics {
-        if !self.types.contains_key(kind) {
-            let full = self.types.len() >= NAMES_MAX;
-            let name = if full { Name::new(OTHER).expect("a valid name") } else { kind.clone() };
-            return self.types.entry(name).or_default();
+    fn started(&mut self, after: &Record) {
+        let first = after.attempts == 1 && after.history.is_empty();
+        let due = after.scheduled_at.unwrap_or(0).max(after.created_at);
+        let waited_ms = after.updated_at.saturating_sub(due);
+        let counts = self.of(&after.kind);
+        counts.started += 1;
+        if first {
+            counts.wait.observe(waited_ms);
+            self.meters.wait_ms.observe(waited_ms);
         }
-        self.types.get_mut(kind).expect("it was there a moment ago")
+        self.meters.started += 1;
+    }
+
+    fn failed(&mut self, what: Happened, after: &Record, mono: u64) {
+        let lost = what == Happened::LeaseLost;
+        let dead = matches!(after.state, State::DeadLetter { .. });
+        let counts = self.of(&after.kind);
+        counts.failed += 1;
+        counts.dead_lettered += u64::from(dead);
+        let meters = &mut self.meters;
+        meters.failed += 1;
+        meters.leases_expired += u64::from(lost);
+        match (dead, lost) {
+            (true, _) => meters.dead_lettered += 1,
+            (false, true) => meters.retries.lease_lost += 1,
+            (false, false) => meters.retries.failed += 1,
+        }
+        self.rate(&after.queue, Counted::Failed, mono);
+    }
+
+    fn of(&mut self, kind: &Name) -> &mut TypeMetrics {
+        let at = match self.types.get(kind) {
+            Some(at) => *at,
+            None => self.add(kind),
+        };
+        &mut self.by_type[at]
+    }
+
+    #[cold]
+    fn add(&mut self, kind: &Name) -> usize {
+        let full = self.types.len() >= METRICS_NAMES_MAX;
+        let name = if full { Name::new(OTHER).expect("a valid name") } else { kind.clone() };
+        let next = self.by_type.len();
+        let at = *self.types.entry(name).or_insert(next);
+        if at == next {
+            self.by_type.push(TypeMetrics::default());
+        }
+        at
     }
 
     fn rate(&mut self, queue: &Name, what: Counted, mono: u64) {
         self.total.count(what, mono);
-        if let Some(ring) = self.queues.get_mut(queue) {
-            ring.count(what, mono);
-        } else if self.queues.len() < NAMES_MAX {
-            let mut ring = Ring::new();
-            ring.count(what, mono);
-            self.queues.insert(queue.clone(), ring);
+        if let Some(meter) = self.queues.get_mut(queue) {
+            meter.count(what, mono);
+        } else if self.queues.len() < RATED_QUEUES_MAX {
+            self.queues.entry(queue.clone()).or_default().count(what, mono);
         }
     }
 }
@@ -196,26 +241,4 @@ impl All {
 fn class_index(record: &Record) -> usize {
     let class = record.priority.class();
     Class::ALL.iter().position(|it| *it == class).expect("ALL holds every class")
-}
-
-fn seconds(from: u64, to: u64) -> f64 {
-    to.saturating_sub(from) as f64 / 1000.0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_value_lands_in_the_bucket_whose_bound_it_does_not_exceed() {
-        let mut histogram = Histogram::default();
-        for seconds in [0.0, 0.001, 0.002, 1800.0, 1800.1] {
-            histogram.observe(seconds);
-        }
-        assert_eq!(histogram.buckets[0], 2);
-        assert_eq!(histogram.buckets[1], 1);
-        assert_eq!(histogram.buckets[15], 1);
-        assert_eq!(histogram.buckets[16], 1);
-        assert_eq!(histogram.count, 5);
-    }
 }

@@ -31,11 +31,13 @@ struct Cell {
     duration_ms: u64,
 }
 
-impl Ring {
-    pub(crate) fn new() -> Self {
+impl Default for Ring {
+    fn default() -> Self {
         Self(Box::new([Cell::default(); WINDOW]))
     }
+}
 
+impl Ring {
     pub(crate) fn count(&mut self, what: Counted, mono: u64) {
         let second = mono / 1000;
         let cell = &mut self.0[(second % WINDOW as u64) as usize];
@@ -70,6 +72,11 @@ impl Ring {
         (completed > 0).then(|| duration_ms as f64 / completed as f64)
     }
 
+    /// Whether anything happened in the window.
+    pub(crate) fn is_busy(&self, mono: u64) -> bool {
+        self.recent(mono).any(|cell| cell.submitted + cell.completed + cell.failed > 0)
+    }
+
     fn recent(&self, mono: u64) -> impl Iterator<Item = &Cell> {
         let now = mono / 1000;
         self.0.iter().filter(move |cell| cell.second <= now && now - cell.second < WINDOW as u64)
@@ -82,7 +89,7 @@ mod tests {
 
     #[test]
     fn the_window_moves_on() {
-        let mut ring = Ring::new();
+        let mut ring = Ring::default();
         for second in 0..120 {
             ring.count(Counted::Submitted, second * 1000);
             ring.count(Counted::Completed { duration_ms: second }, second * 1000);
@@ -97,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_young_broker_shows_its_real_rate() {
-        let mut ring = Ring::new();
+        let mut ring = Ring::default();
         for _ in 0..20 {
             ring.count(Counted::Failed, 1500);
         }

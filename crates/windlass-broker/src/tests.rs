@@ -9,6 +9,7 @@ mod explain;
 mod faults;
 mod leases;
 mod life;
+mod metrics;
 mod operations;
 mod schedules;
 mod sessions;

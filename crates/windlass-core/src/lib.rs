@@ -8,6 +8,7 @@ pub mod choice;
 pub mod filter;
 pub mod fingerprint;
 pub mod flow;
+pub mod histogram;
 pub mod ids;
 pub mod limits;
 pub mod operation;
@@ -23,6 +24,7 @@ pub mod workflow;
 
 pub use filter::Filter;
 pub use fingerprint::Fingerprint;
+pub use histogram::Histogram;
 pub use ids::{InvalidName, Name, TaskId, Token};
 pub use priority::{Class, Priority};
 pub use state::{CancelReason, Lease, State, StateName};

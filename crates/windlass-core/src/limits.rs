@@ -104,6 +104,17 @@ pub const GATES_LOOK_MAX: usize = 1_000;
 /// Running tasks looked at to name some that hold a limit, and how many are named.
 pub const HOLDERS_SCAN_MAX: usize = 1_000;
 pub const HOLDERS_NAMED_MAX: usize = 3;
+/// Tasks that claims found expired and nobody has asked about yet: a broker asks at once.
+pub const LAPSED_MAX: usize = 10_000;
+/// Types and queues with series of their own on the metrics page: each is dozens of time series to whoever scrapes. The others
+/// are added up under one name.
+pub const METRICS_NAMES_MAX: usize = 200;
+/// Queues whose rates are counted apart: each takes two kilobytes.
+pub const RATED_QUEUES_MAX: usize = 1000;
+/// Queues that are recorded apart: a week of each takes a quarter of a megabyte.
+pub const RECORDED_QUEUES_MAX: usize = 32;
+/// Points of one recorded series in one answer: more than a screen has room for.
+pub const RANGE_POINTS_MAX: usize = 1000;
 /// Workers in the registry.
 pub const WORKERS_MAX: usize = 100_000;
 /// Records one step of a loop takes: small enough to stay invisible between two commits.

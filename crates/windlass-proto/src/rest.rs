@@ -15,6 +15,7 @@ mod operation;
 mod outcome;
 mod problem;
 mod queues;
+mod range;
 mod retry;
 pub(crate) mod schedule;
 mod stats;
@@ -45,6 +46,7 @@ pub use outcome::{
 };
 pub use problem::{FieldError, Problem};
 pub use queues::{Affected, DeadSelection, QueueBody, QueuesBody, Rates, StateCounts};
+pub use range::{Figure, RangeBody};
 pub use retry::RetryBody;
 pub use schedule::{
     FireBody, FiresBody, ScheduleBody, ScheduleCheck, ScheduleInput, SchedulePage, SlotBody, SlotsBody,

@@ -16,6 +16,7 @@ mod dirty;
 mod edges;
 mod engine;
 mod flow;
+mod gauges;
 mod handover;
 mod holders;
 mod inbox;
@@ -36,7 +37,6 @@ mod workflows;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -48,6 +48,7 @@ use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{Name, NewTask, Record, Task, TaskId, Transition, Workflow};
 
+pub use gauges::Activity;
 pub use open::Options;
 
 use claims::{Presence, Request, Waiter};
@@ -60,7 +61,7 @@ use space::saves;
 
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
-    Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
+    Groups, Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
     ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Scan, ScheduleChange, ScheduleWritten,
     SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation, WriteSchedule,
 };
@@ -73,26 +74,9 @@ pub struct EmbeddedStore {
     threads: Mutex<Option<Threads>>,
 }
 
-/// How the log has been doing since the store was opened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Activity {
-    /// Syncs, each for everything that waited.
-    pub groups: u64,
-    pub entries: u64,
-    pub bytes: u64,
-    /// The longest that a group took to become durable since the last look, in microseconds.
-    pub slowest_us: u64,
-}
-
 impl EmbeddedStore {
     pub fn activity(&self) -> Activity {
-        let gauges = &self.shared.gauges;
-        Activity {
-            groups: gauges.groups.load(Ordering::Relaxed),
-            entries: gauges.entries.load(Ordering::Relaxed),
-            bytes: gauges.bytes.load(Ordering::Relaxed),
-            slowest_us: gauges.slowest_us.swap(0, Ordering::Relaxed),
-        }
+        self.shared.gauges.activity()
     }
 
     /// A read of the state, unless the store has ended.
@@ -357,6 +341,10 @@ impl Store for EmbeddedStore {
 
     async fn span(&self, span: Span) -> Result<Page, Error> {
         self.with(|machine| machine.span(&span))
+    }
+
+    fn groups(&self) -> Option<Groups> {
+        Some(self.shared.gauges.groups())
     }
 
     fn signals(&self) -> &Signals {

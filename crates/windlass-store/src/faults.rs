@@ -16,8 +16,8 @@ use windlass_core::operation::Operation;
 use windlass_core::{Name, Record, Task, TaskId, Transition, Workflow, schedule};
 
 use crate::store::{
-    Capabilities, Claim, Committed, Due, DueSchedules, Ending, Error, Expire, Extend, Extended, Hold, Insert,
-    InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations, ListSchedules,
+    Capabilities, Claim, Committed, Due, DueSchedules, Ending, Error, Expire, Extend, Extended, Groups, Hold,
+    Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations, ListSchedules,
     ListWorkflows, OperationWritten, Page, QueueCounts, Scan, ScheduleWritten, SetLimit, Settle, Settled,
     Signals, Span, Store, WorkflowInserted, WriteOperation, WriteSchedule,
 };
@@ -300,6 +300,10 @@ impl Store for Faulty {
 
     async fn span(&self, span: Span) -> Result<Page, Error> {
         self.pass(Verb::Span, self.inner.span(span)).await
+    }
+
+    fn groups(&self) -> Option<Groups> {
+        self.inner.groups()
     }
 
     fn signals(&self) -> &Signals {

@@ -18,8 +18,8 @@ pub mod waiting;
 pub use clock::{Clock, SystemClock};
 pub use store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
-    Feature, Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
-    ListSchedules, ListWorkflows, Observed, Observer, OperationChange, OperationWritten, Page, QueueCounts,
-    Scan, ScheduleChange, ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted,
-    WriteOperation, WriteSchedule,
+    Feature, Groups, Hold, Insert, InsertWorkflow, Inserted, Lapsed, Ledger, LimitWritten, List, ListLimits,
+    ListOperations, ListSchedules, ListWorkflows, Observed, Observer, OperationChange, OperationWritten,
+    Page, QueueCounts, Scan, ScheduleChange, ScheduleWritten, SetLimit, Settle, Settled, Signals, Span,
+    Store, WorkflowInserted, WriteOperation, WriteSchedule,
 };

@@ -21,36 +21,41 @@
 mod capabilities;
 mod dependents;
 mod error;
+mod groups;
+mod lapsed;
 mod ledger;
 mod limits;
 mod observed;
 mod operations;
 mod schedules;
+mod signals;
 mod workflows;
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tokio::sync::Notify;
 use windlass_core::choice::{Mode, Queue};
 use windlass_core::filter::mentions;
 use windlass_core::flow::{Full, Scope, Status};
 use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
-    Change, Filter, Name, NewTask, Progress, Record, StateName, Task, TaskId, Token, Transition, Workflow,
+    Filter, Name, NewTask, Progress, Record, StateName, Task, TaskId, Token, Transition, Workflow,
 };
 
 pub use capabilities::{Capabilities, Durability, Feature};
 pub(crate) use dependents::depends_on;
 pub use dependents::{Ending, Settle, Settled, Waiting};
 pub use error::Error;
+pub use groups::Groups;
+pub use lapsed::Lapsed;
 pub use ledger::Ledger;
 pub use limits::{Hold, LimitWritten, ListLimits, SetLimit};
 pub use observed::{Observed, Observer};
 pub use operations::{ListOperations, OperationChange, OperationWritten, Scan, WriteOperation};
 pub use schedules::{DueSchedules, ListSchedules, ScheduleChange, ScheduleWritten, WriteSchedule};
+pub use signals::Signals;
 pub use workflows::{InsertWorkflow, ListWorkflows, Span, WorkflowInserted};
 
 #[async_trait]
@@ -166,6 +171,11 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// The tasks of some numbers; `next` of the page is where to go on.
     async fn span(&self, span: Span) -> Result<Page, Error>;
+
+    /// How the writing goes, for a store that writes in groups.
+    fn groups(&self) -> Option<Groups> {
+        None
+    }
 
     fn signals(&self) -> &Signals;
 
@@ -344,45 +354,5 @@ impl QueueCounts {
             .into_iter()
             .map(|state| self.by_state[state.index()])
             .sum()
-    }
-}
-
-/// Hints for the loops: something nearer than what they wait for was stored.
-#[derive(Debug, Default)]
-pub struct Signals {
-    pub due: Notify,
-    pub prunable: Notify,
-    pub leases: Notify,
-    pub schedules: Notify,
-    pub operations: Notify,
-    pub gates: Notify,
-    /// A task ended that others wait for.
-    pub dependents: Notify,
-    /// Not a hint: every change is told to an [`Observer`]. `None` if a store cannot, because others change it too.
-    pub observed: Option<Arc<Observed>>,
-}
-
-impl Signals {
-    /// Of a store that tells every change.
-    pub(crate) fn observed() -> Self {
-        Self { observed: Some(Arc::default()), ..Self::default() }
-    }
-
-    pub(crate) fn changed(&self, change: Option<&Change>, after: &Record) {
-        if let Some(observed) = &self.observed {
-            observed.tell(|observer| observer.changed(change, after));
-        }
-    }
-
-    pub(crate) fn paused(&self, queue: &Name, paused: bool) {
-        if let Some(observed) = &self.observed {
-            observed.tell(|observer| observer.paused(queue, paused));
-        }
-    }
-
-    pub(crate) fn progressed(&self, record: &Record, progress: &Progress, at: u64) {
-        if let Some(observed) = &self.observed {
-            observed.tell(|observer| observer.progressed(record, progress, at));
-        }
     }
 }

@@ -25,6 +25,7 @@ pub(crate) mod outcomes;
 pub(crate) mod params;
 pub(crate) mod problem;
 pub(crate) mod queues;
+mod range;
 pub(crate) mod schedules;
 pub(crate) mod stats;
 pub(crate) mod tasks;
@@ -118,6 +119,7 @@ pub(crate) fn serve(state: Arc<State>) -> Front {
         .merge(health::routes())
         .merge(metrics::routes())
         .merge(events::routes())
+        .merge(range::routes())
         .split_for_parts();
     let routes = router
         .merge(openapi::routes(&document))

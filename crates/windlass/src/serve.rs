@@ -14,7 +14,7 @@ use futures_util::future::OptionFuture;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use windlass_broker::{self as broker, Broker};
+use windlass_broker::{self as broker, Broker, Recording};
 use windlass_client::worker::Worker;
 use windlass_store::embedded::{self, EmbeddedStore};
 use windlass_store::memory::MemoryStore;
@@ -223,7 +223,16 @@ fn broker_settings(settings: &Settings) -> broker::Settings {
         max_depth: settings.max_depth,
         worker_dead_after_ms: settings.dead_after.as_millis() as u64,
         listeners_max: settings.listeners_max as usize,
+        recording: recording(settings),
         ..broker::Settings::default()
+    }
+}
+
+/// Beside the tasks, if these are kept.
+fn recording(settings: &Settings) -> Recording {
+    match settings.store {
+        StoreKind::Memory | StoreKind::Redis(_) => Recording::InMemory,
+        StoreKind::Embedded => Recording::InFile(settings.data_dir.join("metrics.ring")),
     }
 }
 

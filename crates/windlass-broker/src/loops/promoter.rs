@@ -13,6 +13,7 @@ pub(super) fn wakeup(broker: &Broker) -> &Notify {
 }
 
 pub(super) async fn step(broker: &Broker) -> Result<Next, Error> {
+    broker.lapsed(broker.now());
     let due = broker.inner.store.due(LOOP_STEP_MAX).await?;
     let now = broker.now().wall;
     let changed = broker.change_due(&due.tasks, |task| transition::tick(&task.record, now)).await?;

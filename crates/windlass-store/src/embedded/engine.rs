@@ -19,6 +19,7 @@ use windlass_core::Name;
 use super::checkpoint::Bell;
 use super::claims::{Delivery, Request, Waiter};
 use super::command::Command;
+use super::gauges::Gauges;
 use super::handover::{Limited, hand_over};
 use super::inbox::{Inbox, Op, Pace, Reply};
 use super::machine::{Machine, Output};
@@ -60,16 +61,6 @@ pub(super) struct MemoryLimits {
     pub(super) stop_bytes: usize,
     /// A checkpoint begins after this much log, so that a restart has little to replay.
     pub(super) log_bytes: u64,
-}
-
-/// Figures for people and benchmarks.
-#[derive(Debug, Default)]
-pub(super) struct Gauges {
-    pub(super) groups: AtomicU64,
-    pub(super) entries: AtomicU64,
-    pub(super) bytes: AtomicU64,
-    /// The longest that one group took from the writer's taking it to the end of its sync, in microseconds.
-    pub(super) slowest_us: AtomicU64,
 }
 
 /// A durable group on its way to be applied.
@@ -358,17 +349,4 @@ fn wake(shared: &Shared, gained: &[(Name, Name, usize)]) {
 
 fn fatal(error: log::Error) -> Error {
     Error::Failed(error.to_string())
-}
-
-impl Gauges {
-    fn note(&self, ops: &[Op], began: Instant) {
-        if ops.is_empty() {
-            return;
-        }
-        self.groups.fetch_add(1, Ordering::Relaxed);
-        self.entries.fetch_add(ops.len() as u64, Ordering::Relaxed);
-        let bytes: usize = ops.iter().map(|op| op.entry.len()).sum();
-        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.slowest_us.fetch_max(began.elapsed().as_micros() as u64, Ordering::Relaxed);
-    }
 }

@@ -238,6 +238,8 @@ async fn a_wall_of_expired_tasks_is_taken_down_in_steps_and_hides_nothing() {
     let tasks = store.claim(claim(1, 60_000)).await.unwrap();
     assert_eq!(tasks[0].record.id.as_str(), "good");
     assert_eq!(store.ledger().await.unwrap().expired, walls as u64);
+    assert_eq!(store.signals().lapsed.take().len(), walls, "each is left to be told of");
+    assert!(store.signals().lapsed.take().is_empty());
     store.close().await.unwrap();
 }
 

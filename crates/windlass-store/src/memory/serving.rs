@@ -38,6 +38,8 @@ impl Tables {
             let record = &self.tasks[&seq].record;
             if let Ok(Some(expired)) = transition::tick(record, now.wall) {
                 self.change(seq, &expired, now);
+                self.signals.lapsed.push(self.tasks[&seq].record.clone());
+                self.signals.due.notify_one();
                 continue;
             }
             let token = Token { number: self.claims + 1, secret: draws.next_u64() };

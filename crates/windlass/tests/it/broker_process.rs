@@ -49,6 +49,11 @@ impl BrokerProcess {
         self.child.wait().unwrap().code()
     }
 
+    /// Where its files are.
+    pub(crate) fn data_dir(&self) -> std::path::PathBuf {
+        self.data_dir.path().join("data")
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }

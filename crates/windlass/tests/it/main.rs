@@ -20,6 +20,7 @@ mod grpc_tasks;
 mod grpc_work;
 mod http;
 mod library;
+mod metrics;
 mod operation_cli;
 mod parity;
 mod python;

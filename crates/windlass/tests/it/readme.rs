@@ -72,6 +72,12 @@ fn the_guide_to_events_runs_as_written() {
     run("docs/events.md", &said);
 }
 
+#[test]
+fn the_guide_to_metrics_runs_as_written() {
+    let said = ["priority=\"normal\"} 1", "\"wait_p95\":[", "\"queue\":\"reports\"", "\"step_seconds\":10"];
+    run("docs/metrics.md", &said);
+}
+
 /// Runs every block of a document; together they must have printed `said`.
 fn run(document: &str, said: &[&str]) {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document));

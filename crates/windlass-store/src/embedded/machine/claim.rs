@@ -94,7 +94,9 @@ impl Machine {
             Ok(change) => change,
             Err(Refusal::Expired) => {
                 let change = transition::tick(record, now).ok().flatten().ok_or_else(|| missing(seq))?;
-                self.change(seq, &change)?;
+                let record = self.change(seq, &change)?;
+                self.signals.lapsed.push(record);
+                self.signals.due.notify_one();
                 return Ok(None);
             }
             Err(refusal) => {

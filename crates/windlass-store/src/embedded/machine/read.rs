@@ -148,13 +148,16 @@ impl Machine {
     }
 
     pub(in crate::embedded) fn queues(&self, only: Option<&Name>) -> Result<Vec<QueueCounts>, Error> {
-        let oldest_dirty = self.oldest_dirty();
+        let pending = |queue: &Queue| queue.by_state[StateName::Pending.index()];
+        let oldest_dirty = self.oldest_dirty(self.names.queues().map(|(_, queue)| pending(queue)).sum());
         let wanted = self.names.queues().filter(|(_, queue)| only.is_none_or(|name| *name == queue.name));
         let mut all = Vec::new();
         for (number, queue) in wanted {
-            let pending = queue.by_state[StateName::Pending.index()] > 0;
-            let oldest_pending_at =
-                if pending { self.oldest_pending(number, oldest_dirty.get(&number).copied())? } else { None };
+            let oldest_pending_at = if pending(queue) > 0 {
+                self.oldest_pending(number, oldest_dirty.get(&number).copied())?
+            } else {
+                None
+            };
             all.push(QueueCounts {
                 name: queue.name.clone(),
                 paused: queue.paused,
@@ -167,12 +170,17 @@ impl Machine {
         Ok(all)
     }
 
-    /// The oldest pending task that memory describes, of each queue: one pass over what changed since a checkpoint.
-    fn oldest_dirty(&self) -> HashMap<u32, u64> {
+    /// The oldest pending task that memory describes, of each queue: a pass over what changed since a checkpoint, newest
+    /// first, that ends when all that are pending have been seen. Without a backlog these are among the newest.
+    fn oldest_dirty(&self, mut pending: u64) -> HashMap<u32, u64> {
         let mut oldest = HashMap::new();
         for slot in self.dirty.below(u64::MAX) {
+            if pending == 0 {
+                break;
+            }
             if !slot.gone && slot.record.state_name() == StateName::Pending {
                 oldest.insert(slot.queue, slot.record.created_at);
+                pending -= 1;
             }
         }
         oldest
@@ -234,7 +242,7 @@ impl Machine {
                 found.push(slot.record.seq);
             }
         }
-        let has_tasks = |queue: &super::super::names::Queue| {
+        let has_tasks = |queue: &Queue| {
             list.queue.as_ref().is_none_or(|name| *name == queue.name)
                 && list.states.iter().any(|state| queue.by_state[state.index()] > 0)
         };

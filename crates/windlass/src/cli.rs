@@ -16,6 +16,7 @@ mod queue;
 mod schedule;
 mod submit;
 mod task;
+mod top;
 mod wire;
 mod worker;
 mod workflow;
@@ -89,6 +90,8 @@ pub(crate) enum Command {
     /// Show and check the settings
     #[command(subcommand)]
     Config(config::Command),
+    /// Watch queues, workers and failures live
+    Top(top::Args),
     /// Measure this machine, always next to something plain
     #[command(subcommand)]
     Bench(crate::bench::Bench),
@@ -139,6 +142,7 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Worker(command) => wait_for(worker::run(command, output)),
         Command::Events(command) => wait_for(events::run(command, output)),
         Command::Config(command) => config::run(command, output),
+        Command::Top(args) => wait_for(top::run(args, output)),
         Command::Bench(bench) => wait_for(crate::bench::run(bench, output)),
         Command::Doctor(args) => wait_for(doctor::run(args, output)),
         Command::Completions(args) => generate::completions(args, output),

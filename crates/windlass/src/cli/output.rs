@@ -22,16 +22,23 @@ pub(crate) enum Format {
 pub(crate) struct Output {
     format: Format,
     colour: bool,
+    /// `NO_COLOR` is set.
+    plain: bool,
 }
 
 impl Output {
     pub(crate) fn new(format: Format) -> Self {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { format, colour: std::io::stderr().is_terminal() && !plain }
+        Self { format, colour: std::io::stderr().is_terminal() && !plain, plain }
     }
 
     pub(crate) fn is_json(&self) -> bool {
         self.format == Format::Json
+    }
+
+    /// Whether a screen may have colours, unlike standard error that is judged by itself.
+    pub(crate) fn has_colour(&self) -> bool {
+        !self.plain
     }
 
     /// One value: as JSON, or as `text` shows it.

@@ -39,4 +39,5 @@ mod running;
 mod schedule_cli;
 mod tcp;
 mod tcp_bad_input;
+mod top;
 mod worker;

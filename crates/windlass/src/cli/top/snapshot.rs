@@ -1,0 +1,100 @@
+//! One look at a broker. As JSON it is the answers of the REST interface, side by side.
+
+use serde::Serialize;
+use windlass_client::Error;
+use windlass_client::rest::{Client, Filter};
+use windlass_proto::rest::{LedgerBody, QueueBody, StatsBody, TaskBody, Time, WorkerBody};
+
+/// Failures that are kept on the screen.
+pub(super) const FAILURES_MAX: usize = 50;
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Snapshot {
+    pub(super) at: Time,
+    pub(super) server: String,
+    pub(super) stats: StatsBody,
+    /// In order of name.
+    pub(super) queues: Vec<QueueBody>,
+    /// In order of name.
+    pub(super) workers: Vec<WorkerBody>,
+    /// The latest first.
+    pub(super) failures: Vec<Failed>,
+}
+
+/// A task whose last attempt failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Failed {
+    pub(super) task_id: String,
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) queue: String,
+    /// `retrying` or `dead_letter`.
+    pub(super) state: String,
+    pub(super) attempts: u32,
+    pub(super) error: String,
+    pub(super) at: Time,
+}
+
+/// What the look before this one saw, so that failures are fetched only when there are new ones: they come with their payloads.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) ledger: LedgerBody,
+    pub(super) failing: (u64, u64),
+    pub(super) failures: Vec<Failed>,
+}
+
+impl Seen {
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        Self {
+            ledger: snapshot.stats.ledger,
+            failing: failing(&snapshot.stats),
+            failures: snapshot.failures.clone(),
+        }
+    }
+
+    fn is_current(&self, stats: &StatsBody) -> bool {
+        let ends = |ledger: &LedgerBody| (ledger.failed, ledger.crashed, ledger.dead_lettered);
+        ends(&self.ledger) == ends(&stats.ledger) && self.failing == failing(stats)
+    }
+}
+
+fn failing(stats: &StatsBody) -> (u64, u64) {
+    (stats.tasks.retrying, stats.tasks.dead_letter)
+}
+
+pub(super) async fn look(client: &Client, seen: Option<&Seen>) -> Result<Snapshot, Error> {
+    let (stats, queues, workers) = tokio::try_join!(client.stats(), client.queues(), client.workers())?;
+    let failures = match seen.filter(|seen| seen.is_current(&stats)) {
+        Some(seen) => seen.failures.clone(),
+        None => failures(client).await?,
+    };
+    Ok(Snapshot {
+        at: Time::from_ms(crate::api::now_ms()),
+        server: client.base().to_owned(),
+        stats,
+        queues: queues.items,
+        workers: workers.items,
+        failures,
+    })
+}
+
+async fn failures(client: &Client) -> Result<Vec<Failed>, Error> {
+    let filter = Filter { state: Some("failed".to_owned()), limit: Some(FAILURES_MAX), ..Filter::default() };
+    let mut failures: Vec<Failed> = client.tasks(&filter).await?.items.into_iter().map(Failed::of).collect();
+    failures.sort_by_key(|failure| std::cmp::Reverse(failure.at));
+    Ok(failures)
+}
+
+impl Failed {
+    fn of(task: TaskBody) -> Self {
+        Self {
+            task_id: task.id.to_string(),
+            kind: task.kind.to_string(),
+            queue: task.queue.to_string(),
+            state: task.state.as_str().to_owned(),
+            attempts: task.attempts,
+            error: task.error.map(String::from).unwrap_or_default(),
+            at: task.updated_at,
+        }
+    }
+}

@@ -40,7 +40,6 @@ pub struct Event {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "nearly every event is about a task")]
 pub enum EventData {
     Task(TaskFacts),
     Worker(Name),

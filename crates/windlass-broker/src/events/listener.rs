@@ -150,6 +150,11 @@ impl Listener {
         })
     }
 
+    /// The id up to which nothing is left to be heard, as long as nothing is ready: when it begins, and when it waits.
+    pub fn place(&self) -> u64 {
+        self.next.saturating_sub(1)
+    }
+
     /// What is there already, without looking for what was not told yet: for whoever was just woken.
     pub fn more(&mut self) -> Option<Heard> {
         self.read()

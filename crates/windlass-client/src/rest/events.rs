@@ -156,11 +156,20 @@ impl Events {
         while let Some(length) = self.rest[begin..].windows(2).position(|pair| pair == b"\n\n") {
             let block = &self.rest[begin..begin + length];
             begin += length + 2;
-            for line in block.split(|byte| *byte == b'\n') {
-                let Some(data) = line.strip_prefix(b"data: ") else { continue };
-                let event = serde_json::from_slice(data)
-                    .map_err(|error| Error::Answer(format!("an event is not understood: {error}")))?;
-                self.ready.push_back(event);
+            let field =
+                |name: &[u8]| block.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name));
+            match (field(b"data: "), field(b"id: ")) {
+                (Some(data), _) => {
+                    let event = serde_json::from_slice(data)
+                        .map_err(|error| Error::Answer(format!("an event is not understood: {error}")))?;
+                    self.ready.push_back(event);
+                }
+                // Where it is, though there was nothing to hear. What came before has been taken already.
+                (None, Some(id)) if self.ready.is_empty() => {
+                    let id = std::str::from_utf8(id).ok().and_then(|text| text.parse().ok());
+                    self.listen.after = id.or(self.listen.after);
+                }
+                _ => {}
             }
         }
         self.rest.drain(..begin);
@@ -188,7 +197,7 @@ mod tests {
 
     #[test]
     fn events_are_put_together_from_pieces() {
-        let text = "retry: 1000\n\n: still here\n\nid: 7\ndata: {\"id\":7,\"type\":\"queue.paused\",\
+        let text = "id: 5\nretry: 1000\n\nid: 6\n: still here\n\nid: 7\ndata: {\"id\":7,\"type\":\"queue.paused\",\
             \"timestamp\":\"2030-01-31T08:30:00.000Z\",\"data\":{\"queue\":\"a\"}}\n\nid: 8\nda";
         for size in [1, 3, 1000] {
             let mut events = events(Listen::default());
@@ -201,6 +210,7 @@ mod tests {
                 (7, "queue.paused", Some("a"))
             );
             assert!(events.ready.is_empty());
+            assert_eq!(events.last_id(), Some(6), "until the next is heard");
             assert_eq!(events.rest, b"id: 8\nda");
         }
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use windlass_core::{Change, Name, NewTask, Progress, Record, transition};
+use windlass_core::{Change, Name, NewTask, Progress, Record};
 
 use super::Harness;
-use super::steps::{claim, token};
+use super::steps::{claim, extension};
 use crate::store::{Claim, Extend, Observer};
 
 #[derive(Debug, Default)]
@@ -59,12 +59,10 @@ pub async fn every_change_is_told_in_order(h: &mut Harness) {
     h.add(vec![h.task("a"), late]).await;
     h.clock.advance_ms(20);
     let tasks = h.take(Claim { max: 10, ..claim() }).await;
-    let a = tasks.iter().find(|task| task.record.id.as_str() == "a").unwrap();
+    let a = tasks.iter().find(|task| task.record.id.as_str() == "a").expect("it was given out");
     let progress = Some(Progress { fraction: 0.5, note: None });
-    let extend = Extend { id: a.record.id.clone(), token: token(&a.record), lease_ms: None, progress };
-    h.store.extend(vec![extend]).await.unwrap();
-    let change = transition::complete(&a.record, token(&a.record), None, h.wall()).unwrap().unwrap();
-    h.commit(&a.record, change).await;
+    h.extend(Extend { progress, ..extension(&a.record) }).await;
+    h.complete(&a.record).await;
     h.pause("q", true).await;
     observed.listen(false);
     h.add_named(&["later"]).await;

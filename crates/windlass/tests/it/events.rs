@@ -90,6 +90,7 @@ async fn cut_connections_lose_nothing_and_hear_nothing_twice() {
     // A browser comes back with a header, which is newer than what the address says.
     let after = format!("last-event-id: {}\r\n", id(&heard[TASKS - 2]));
     let mut stream = Lines::get(broker.address, "/api/v1/events?type=task.*&last_id=1", &after);
+    stream.after("retry: ");
     assert_eq!(stream.event(), (id(&heard[TASKS - 1]), heard[TASKS - 1].clone()));
 }
 
@@ -157,7 +158,7 @@ async fn a_reader_that_does_not_read_is_cut_and_told() {
     // Whoever reads has heard all of it.
     submit(&mut client, &json!({"id": "last", "type": "t"}));
     assert_eq!(counting.await.unwrap(), rounds * 1000);
-    assert_eq!(metric(&mut client, "taskqueue_event_listeners"), 0);
+    while metric(&mut client, "taskqueue_event_listeners") > 0 {}
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,14 +17,13 @@ use windlass_core::limits::{LISTENER_BEAT_MS, LISTENER_FAREWELL_MS_MAX, LISTENER
 use super::text;
 use crate::api::State;
 
-/// Browsers come back after a second and not all at once with the next event.
-const HELLO: &str = "retry: 1000\n\n";
-const BEAT: &str = ": still here\n\n";
+/// Browsers come back after this long.
+const RETRY_MS: u64 = 1000;
 
 /// `foreign` is the origin of a page from elsewhere that may listen.
 pub(super) fn answer(state: &Arc<State>, listener: Listener, foreign: Option<HeaderValue>) -> Response {
     let (sender, receiver) = mpsc::channel::<Bytes>(1);
-    let writer = Writer { sender, listener, last_id: 0 };
+    let writer = Writer { sender, sent: listener.place(), listener };
     state.room.spawn(writer.serve(state.clone()));
     let pieces = unfold(receiver, |mut receiver| async move {
         let piece = receiver.recv().await?;
@@ -46,7 +45,8 @@ pub(super) fn answer(state: &Arc<State>, listener: Listener, foreign: Option<Hea
 struct Writer {
     sender: mpsc::Sender<Bytes>,
     listener: Listener,
-    last_id: u64,
+    /// Whoever comes back with this id has missed nothing that was not sent.
+    sent: u64,
 }
 
 /// Why a listener is not served any more.
@@ -59,7 +59,7 @@ enum End {
 impl Writer {
     async fn serve(mut self, state: Arc<State>) {
         let end = self.write(&state).await;
-        let Writer { sender, listener, last_id } = self;
+        let Writer { sender, listener, sent } = self;
         let (reason, patience) = match end {
             End::Gone => return,
             End::Stopping => ("stopping", 1000),
@@ -69,40 +69,48 @@ impl Writer {
             }
         };
         let mut piece = BytesMut::new();
-        put(&mut piece, last_id, &text::closed(last_id, reason));
+        put(&mut piece, sent, &text::closed(sent, reason));
         let _ = timeout(Duration::from_millis(patience), sender.send(piece.freeze())).await;
     }
 
     async fn write(&mut self, state: &State) -> End {
-        let mut piece = Bytes::from_static(HELLO.as_bytes());
+        let mut piece = Bytes::from(format!("id: {}\nretry: {RETRY_MS}\n\n", self.sent));
+        let mut last = self.sent;
         loop {
             match timeout(state.settings.listener_stall, self.sender.send(piece)).await {
-                Ok(Ok(())) => {}
+                Ok(Ok(())) => self.sent = last,
                 Ok(Err(_)) => return End::Gone,
                 Err(_) => return End::TooSlow,
             }
-            piece = tokio::select! {
+            (last, piece) = tokio::select! {
                 biased;
                 () = state.closing.cancelled() => return End::Stopping,
                 () = self.sender.closed() => return End::Gone,
                 heard = self.listener.recv() => self.piece(heard),
                 // sleep: something must be written now and then, or nobody notices a broken connection.
-                () = tokio::time::sleep(Duration::from_millis(LISTENER_BEAT_MS)) => Bytes::from_static(BEAT.as_bytes()),
+                () = tokio::time::sleep(Duration::from_millis(LISTENER_BEAT_MS)) => self.beat(),
             };
         }
     }
 
-    /// What there is, up to a size.
-    fn piece(&mut self, first: Heard) -> Bytes {
+    /// What there is, up to a size, and the id of its last event.
+    fn piece(&mut self, first: Heard) -> (u64, Bytes) {
         let mut piece = BytesMut::with_capacity(1024);
+        let mut last = self.sent;
         let mut next = Some(first);
         while let Some(heard) = next {
             let (id, message) = text::heard(&heard);
-            self.last_id = id;
+            last = id;
             put(&mut piece, id, &message);
             next = if piece.len() < LISTENER_WRITE_BYTES_MAX { self.listener.more() } else { None };
         }
-        piece.freeze()
+        (last, piece.freeze())
+    }
+
+    /// A sign of life. Its id lets one that hears little come back to where it is and not to its last event.
+    fn beat(&self) -> (u64, Bytes) {
+        let place = self.listener.place();
+        (place, Bytes::from(format!("id: {place}\n: still here\n\n")))
     }
 }
 

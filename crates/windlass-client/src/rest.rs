@@ -1,4 +1,5 @@
-//! The whole REST interface as async Rust, for programs that administer a broker. Producers use [`crate::Client`].
+//! The REST interface as async Rust, call by call: what a [`crate::Client`] over REST and the command line use. Programs use
+//! [`crate::Client`], which has the same calls over every line.
 //!
 //! Calls that can be repeated without harm are repeated a few times when the connection breaks: reads, and submits, since a
 //! submit always carries an id of its own and the broker answers the second one with the task of the first.

@@ -93,3 +93,25 @@ pub(super) async fn retry(state: &api::State, request: RetryWorkflowRequest) -> 
 fn place(text: Option<&str>) -> Result<Option<u64>, Invalid> {
     text.filter(|text| !text.is_empty()).map(cursor::read).transpose()
 }
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::{Payload, StateName};
+
+    use super::*;
+
+    #[test]
+    fn a_page_of_results_fits_into_a_message() {
+        let found = |bytes: usize| Known {
+            id: "x".parse().unwrap(),
+            name: None,
+            state: Some(StateName::Completed),
+            result: Some(Payload::Binary(vec![0; bytes].into())),
+        };
+        assert_eq!(fitting(&[]), 0);
+        assert_eq!(fitting(&[found(1), found(1)]), 2);
+        let half = PAGE_BYTES_MAX / 2;
+        assert_eq!(fitting(&[found(half), found(half), found(half)]), 2);
+        assert_eq!(fitting(&[found(2 * PAGE_BYTES_MAX), found(1)]), 1, "a single one may be larger");
+    }
+}

@@ -28,7 +28,8 @@ pub(crate) fn interpreter() -> &'static Path {
 /// A script of that folder, with the code that grpcio-tools makes of our proto files beside it.
 pub(crate) fn script(name: &str, generated: &Path) -> Command {
     let proto = concat!(env!("CARGO_MANIFEST_DIR"), "/../windlass-proto/proto");
-    let files = ["task", "error", "tasks", "worker", "admin"].map(|file| format!("windlass/v1/{file}.proto"));
+    let files = ["task", "error", "tasks", "worker", "schedule", "admin"]
+        .map(|file| format!("windlass/v1/{file}.proto"));
     run(Command::new(interpreter())
         .args(["-m", "grpc_tools.protoc", "-I", proto])
         .arg(format!("--python_out={}", generated.display()))

@@ -33,6 +33,10 @@ for service in ["TaskService", "WorkerService", "AdminService"]:
 assert "grpc.health.v1.Health" in services, services
 described = database.FindFileContainingSymbol("windlass.v1.WorkerService")
 assert "Work" in [method.name for method in described.service[0].method]
+described = database.FindFileContainingSymbol("windlass.v1.AdminService")
+assert {"CreateSchedule", "ListFires", "SetLimit"} <= {method.name for method in described.service[0].method}
+described = database.FindFileContainingSymbol("windlass.v1.NewSchedule")
+assert described.name == "windlass/v1/schedule.proto", described.name
 print("reflection")
 
 health = health_pb2_grpc.HealthStub(channel)

@@ -1,6 +1,6 @@
 //! Why a task is not running now.
 
-use windlass_core::flow::Closed;
+use windlass_core::flow::{Ageing, Closed, Scope};
 use windlass_core::{Class, Ended, Record, State, StateName, TaskId};
 
 use crate::broker::Broker;
@@ -139,10 +139,13 @@ impl Broker {
     }
 
     async fn position_reason(&self, record: &Record) -> Result<Reason, Error> {
+        let limit = self.inner.store.limit(Scope::Queue, &record.queue).await?;
+        let ageing = limit.and_then(|status| status.limit.ageing);
+        let among = if ageing.is_some() { "queue, type and priority" } else { "queue and type" };
         let place = match self.inner.store.position(record).await? {
-            Some(0) => "It is next in line among the tasks of its queue and type.".to_owned(),
-            Some(1) => "One task of its queue and type is ahead of it.".to_owned(),
-            Some(ahead) => format!("{ahead} tasks of its queue and type are ahead of it."),
+            Some(0) => format!("It is next in line among the tasks of its {among}."),
+            Some(1) => format!("One task of its {among} is ahead of it."),
+            Some(ahead) => format!("{ahead} tasks of its {among} are ahead of it."),
             None => "It is far back in line.".to_owned(),
         };
         let counts = self.inner.store.queues(Some(&record.queue)).await?.pop();
@@ -151,13 +154,22 @@ impl Broker {
         let list: Vec<String> =
             of_class.map(|(class, count)| format!("{count} {}", class.as_str())).collect();
         let text = format!(
-            "{place} Its priority is {} ({}); pending in the queue: {}.",
+            "{place} Its priority is {} ({}){}; pending in the queue: {}.",
             record.priority.0,
             record.priority.class().as_str(),
+            ageing.map(|ageing| aged(record, ageing, self.now().wall)).unwrap_or_default(),
             if list.is_empty() { "none".to_owned() } else { list.join(", ") }
         );
         Ok(Reason { code: "position", text, until: None })
     }
+}
+
+/// What it has gained by waiting.
+fn aged(record: &Record, ageing: Ageing, now: u64) -> String {
+    let gained = ageing.gained(record.ready_at, now);
+    let counts_as = u64::from(record.priority.0) + gained;
+    let every = ageing.every_ms as f64 / 1000.0;
+    format!(" and counts as {counts_as}, since the queue adds 1 for every {every} s of waiting")
 }
 
 /// The reason that lies in the task itself; a pending task has none.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use windlass_core::flow::{Ageing, Scope};
 use windlass_core::limits::{ANSWER_BYTES_MAX, WAIT_MS_MAX};
 use windlass_core::{Name, Record, StateName, Task, TaskId};
 use windlass_store::{Durability, Ledger, List, Page, QueueCounts};
@@ -19,6 +20,8 @@ const WORKER_TASKS_MAX: usize = 100;
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueView {
     pub counts: QueueCounts,
+    /// What waiting is worth there; told of one queue, not in lists.
+    pub ageing: Option<Ageing>,
     /// Over the last minute, as the other rates.
     pub submitted_per_second: f64,
     pub completed_per_second: f64,
@@ -151,13 +154,15 @@ impl Broker {
 
     pub async fn queue(&self, name: &Name) -> Result<QueueView, Error> {
         let counts = self.inner.store.queues(Some(name)).await?.pop().ok_or(Error::NotFound("queue"))?;
-        Ok(self.queue_view(counts))
+        let limit = self.inner.store.limit(Scope::Queue, name).await?;
+        Ok(QueueView { ageing: limit.and_then(|status| status.limit.ageing), ..self.queue_view(counts) })
     }
 
     fn queue_view(&self, counts: QueueCounts) -> QueueView {
         let rates = self.inner.counters.per_second(&counts.name, self.now().mono);
         QueueView {
             counts,
+            ageing: None,
             submitted_per_second: rates.submitted,
             completed_per_second: rates.completed,
             failed_per_second: rates.failed,

@@ -18,5 +18,5 @@ pub use tokio_util::sync::CancellationToken;
 pub use windlass_core::OnConflict;
 pub use windlass_core::flow::Scope;
 pub use windlass_core::schedule::{CatchUp, Overlap};
-pub use windlass_proto::rest::{DeadSelection, LimitInput, OperationInput, RateBody, Seconds};
+pub use windlass_proto::rest::{AgeingBody, DeadSelection, LimitInput, OperationInput, RateBody, Seconds};
 pub use worker::Worker;

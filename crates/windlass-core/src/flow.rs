@@ -15,13 +15,22 @@
 //! that runs empty is forgotten. A key that could not be served keeps no credit from that time.
 //! A claim for some types looks at the rounds of these types, so workers for one type do not push back others.
 //!
+//! **Ageing.** In a queue that ages, a step of priority is worth a stretch of waiting, so of two tasks the same one is ahead at any time:
+//! the one with the earlier sum of when it got ready and the stretch of each step that its priority lacks. No clock is asked and
+//! nothing is sorted anew. A store shows the first task of every priority of a lane instead of the first of all; each
+//! priority chooses as ever, and of these few the one that is ahead is next. Nobody is overtaken for ever: what gets ready later than
+//! the steps that a task lacks are worth is behind it.
+//!
 //! Invariants: a share's rank stands in its lane exactly while it has a head and its key is open; a lane's first rank
 //! and its head stand in its queue exactly while its type is open. Everything that the next choice depends on can be taken out and put back
 //! (`state`), because a log that is replayed must make the same choices.
 
+mod ageing;
 mod alarms;
 mod control;
 mod gate;
+mod heads;
+mod levels;
 mod limit;
 mod names;
 mod pick;
@@ -41,7 +50,8 @@ use crate::state::StateName;
 use control::{Control, Key, Kind, Target};
 pub use control::{Full, Opened, Status};
 pub use gate::{Closed, Gate};
-pub use limit::{Limit, Rate, Scope};
+pub use levels::Levels;
+pub use limit::{Ageing, Limit, Rate, Scope};
 pub use pick::Next;
 use rounds::Rounds;
 pub use state::{Delta, RoundState, ShareState};
@@ -49,6 +59,15 @@ pub use window::Window;
 
 /// Where a task stands in its lane: priority counted downwards, then its number in line.
 pub type Place = (u64, u64);
+
+/// The first of the tasks of one priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct First {
+    /// Its number in line.
+    pub order: u64,
+    /// When it took that place; only a queue that ages asks for it.
+    pub ready_at: u64,
+}
 
 /// How a live task weighs on its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +94,7 @@ pub struct Flow {
     lanes: Vec<Lane>,
     kinds: Vec<Kind>,
     kind_numbers: HashMap<Name, u32>,
+    free_kinds: Vec<u32>,
     shares: Vec<Option<Share>>,
     /// Numbers of shares that can be used again, the smallest first: a replay must give the same numbers.
     free_shares: BTreeSet<u32>,
@@ -82,8 +102,12 @@ pub struct Flow {
     free_keys: Vec<u32>,
     key_numbers: HashMap<Name, u32>,
     limits: BTreeMap<(Scope, Name), Target>,
+    /// Limits of queues that are not there yet.
+    absents: BTreeMap<u32, (Name, Control)>,
     /// How many of them bound the depth: mostly none, and then nobody looks.
     depth_limits: usize,
+    /// Queues that age.
+    ageing_queues: usize,
     /// When the gates without a token have one again.
     alarms: BTreeSet<(u64, Target)>,
     /// What opened since [`Flow::take_opened`].
@@ -106,7 +130,7 @@ struct Line {
     control: Control,
     /// Heads of the tasks without a key, of the types that are open.
     heads: BTreeMap<Place, u32>,
-    /// The first rank of each lane that has one, of the types that are open.
+    /// The first rank of each lane and priority, of the types that are open.
     tops: BTreeMap<Rank, u32>,
     rounds: Rounds,
 }
@@ -118,12 +142,12 @@ struct Lane {
     kind: u32,
     /// Its type knows that it may have something ready.
     listed: bool,
-    /// Of the tasks without a key.
-    head: Option<Place>,
+    /// The first of the tasks without a key; of every priority if the queue ages.
+    heads: Levels<First>,
     /// The shares that can be served.
     ranks: BTreeMap<Rank, u32>,
-    /// What of them stands in the queue.
-    top: Option<Rank>,
+    /// What of them stands in the queue: the first of each priority.
+    tops: Levels<Rank>,
     rounds: Rounds,
 }
 
@@ -134,19 +158,20 @@ struct Share {
     key: u32,
     waiting: u64,
     running: u64,
-    head: Option<Place>,
-    turn: Option<Turn>,
-    /// Where it stands in its lane.
-    rank: Option<Rank>,
+    /// Where its first task is; where the first of every priority is if the queue ages.
+    turns: Levels<Turn>,
     /// It is in the list of what is to be written down.
     changed: bool,
 }
 
-/// What a share has paid in the rounds of the priority of its head.
+/// What a share has paid in the rounds of a priority, and its first task there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Turn {
-    priority: u64,
     pass: u64,
+    /// `None` only while a store is opened: what was paid is known before the tasks are.
+    first: Option<First>,
+    /// It stands in its lane, as one who has paid this.
+    ranked: Option<u64>,
 }
 
 /// Priority, what was paid, the place in line of the head: the smallest is next.
@@ -165,7 +190,7 @@ struct Changed {
 
 impl Lane {
     fn is_ready(&self) -> bool {
-        self.head.is_some() || !self.ranks.is_empty()
+        !self.heads.is_empty() || !self.ranks.is_empty()
     }
 }
 
@@ -177,7 +202,8 @@ impl Flow {
 
     /// Queues and lanes are numbered in the order in which they are added.
     pub fn add_queue(&mut self, name: &Name) {
-        self.queue_numbers.insert(name.clone(), self.lines.len() as u32);
+        let number = self.lines.len() as u32;
+        self.queue_numbers.insert(name.clone(), number);
         self.lines.push(Line {
             name: name.clone(),
             control: Control::default(),
@@ -185,36 +211,39 @@ impl Flow {
             tops: BTreeMap::new(),
             rounds: Rounds::default(),
         });
+        self.adopt(number, name);
     }
 
     pub fn add_lane(&mut self, queue: u32, kind: &Name) {
         let kind = self.add_kind(kind);
+        self.kinds[kind as usize].used = true;
         self.lanes.push(Lane {
             queue,
             kind,
             listed: false,
-            head: None,
+            heads: Levels::default(),
             ranks: BTreeMap::new(),
-            top: None,
+            tops: Levels::default(),
             rounds: Rounds::default(),
         });
     }
 
-    /// The lane of a key, made if this is its first live task there.
-    pub fn share(&mut self, lane: u32, key: &Name) -> u32 {
-        if let Some(number) = self.find_share(lane, key) {
-            return number;
+    /// The lane of a key, and whether it was made because this is its first live task there.
+    pub fn share(&mut self, lane: u32, name: &Name) -> (u32, bool) {
+        let key = self.add_key(name);
+        let mut shares = self.key(key).shares.iter().copied();
+        if let Some(number) = shares.find(|number| self.share_at(*number).lane == lane) {
+            return (number, false);
         }
         let number = self.free_shares.pop_first().unwrap_or(self.shares.len() as u32);
         self.put_share(number, lane, key);
-        number
+        (number, true)
     }
 
-    fn put_share(&mut self, number: u32, lane: u32, key: &Name) {
-        let key = self.add_key(key);
+    fn put_share(&mut self, number: u32, lane: u32, key: u32) {
         self.key_mut(key).shares.push(number);
-        let share =
-            Share { lane, key, waiting: 0, running: 0, head: None, turn: None, rank: None, changed: false };
+        let turns = Levels::default();
+        let share = Share { lane, key, waiting: 0, running: 0, turns, changed: false };
         while self.shares.len() <= number as usize {
             self.shares.push(None);
         }
@@ -244,91 +273,6 @@ impl Flow {
     pub fn of_share(&self, number: u32) -> (u32, &Name) {
         let share = self.share_at(number);
         (share.lane, &self.key(share.key).name)
-    }
-
-    pub fn head(&self, lane: u32) -> Option<Place> {
-        self.lanes[lane as usize].head
-    }
-
-    pub fn share_head(&self, share: u32) -> Option<Place> {
-        self.share_at(share).head
-    }
-
-    /// The head of the tasks without a key changed.
-    pub fn set_head(&mut self, lane: u32, head: Option<Place>) {
-        let state = &mut self.lanes[lane as usize];
-        let open = !self.kinds[state.kind as usize].control.closed;
-        let heads = &mut self.lines[state.queue as usize].heads;
-        if let Some(old) = std::mem::replace(&mut state.head, head) {
-            heads.remove(&old);
-        }
-        if let Some(new) = head.filter(|_| open) {
-            heads.insert(new, lane);
-        }
-        if head.is_some() {
-            self.list_lane(lane);
-        }
-    }
-
-    /// Tells the type of a lane that something is ready there. It is forgotten when the type's gate next turns and nothing is.
-    fn list_lane(&mut self, number: u32) {
-        let lane = &mut self.lanes[number as usize];
-        if !std::mem::replace(&mut lane.listed, true) {
-            self.kinds[lane.kind as usize].lanes.push(number);
-        }
-    }
-
-    pub fn set_share_head(&mut self, number: u32, head: Option<Place>) {
-        let share = self.share_at(number);
-        let (lane, turn) = (share.lane, share.turn);
-        let priority = head.map(|place| place.0);
-        if turn.map(|turn| turn.priority) != priority {
-            let left = turn.map(|turn| turn.priority);
-            self.take_turn(number, left, priority);
-        }
-        self.unrank(number);
-        self.share_mut(number).head = head;
-        self.rank(number);
-        self.show_top(lane);
-    }
-
-    /// Puts a share into the order of its lane if it can be served.
-    fn rank(&mut self, number: u32) {
-        let share = self.share_at(number);
-        let (Some(place), Some(turn)) = (share.head, share.turn) else { return };
-        if share.rank.is_some() || self.key(share.key).control.closed {
-            return;
-        }
-        let rank = (place.0, turn.pass, place.1);
-        let lane = share.lane;
-        self.share_mut(number).rank = Some(rank);
-        self.lanes[lane as usize].ranks.insert(rank, number);
-        self.list_lane(lane);
-    }
-
-    fn unrank(&mut self, number: u32) {
-        let share = self.share_mut(number);
-        let lane = share.lane;
-        if let Some(rank) = share.rank.take() {
-            self.lanes[lane as usize].ranks.remove(&rank);
-        }
-    }
-
-    /// Shows the first rank of a lane to its queue.
-    fn show_top(&mut self, number: u32) {
-        let lane = &mut self.lanes[number as usize];
-        let open = !self.kinds[lane.kind as usize].control.closed;
-        let top = lane.ranks.first_key_value().map(|(rank, _)| *rank).filter(|_| open);
-        if top == lane.top {
-            return;
-        }
-        let tops = &mut self.lines[lane.queue as usize].tops;
-        if let Some(old) = std::mem::replace(&mut lane.top, top) {
-            tops.remove(&old);
-        }
-        if let Some(new) = top {
-            tops.insert(new, number);
-        }
     }
 
     fn share_at(&self, number: u32) -> &Share {

@@ -99,6 +99,8 @@ pub const LIMIT_WEIGHT_MAX: u32 = 1000;
 /// Starts that a rate allows in its window, and how long a window may be.
 pub const RATE_COUNT_MAX: u32 = 1_000_000_000;
 pub const RATE_MS_MAX: u64 = 31 * 86_400_000;
+/// How long a step of priority may take to gain by waiting: beyond a month it is a unit mistake.
+pub const AGEING_MS_MAX: u64 = 31 * 86_400_000;
 /// Gates and lanes looked at to find out who waits for a token that has come. Beyond it, somebody who waits moves the time on.
 pub const GATES_LOOK_MAX: usize = 1_000;
 /// Running tasks looked at to name some that hold a limit, and how many are named.

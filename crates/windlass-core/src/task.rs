@@ -77,6 +77,8 @@ pub struct Record {
     pub revision: u64,
     /// Place among tasks of its queue and priority: the store's number of the moment when it became pending.
     pub order: u64,
+    /// When it took that place. A task that was given back or lost keeps both.
+    pub ready_at: u64,
     pub priority: Priority,
     pub state: State,
     /// Attempts begun, those given back excepted.
@@ -207,6 +209,7 @@ impl Record {
             seq,
             revision: 1,
             order: seq,
+            ready_at: new.created_at,
             priority: new.priority,
             state,
             attempts: 0,

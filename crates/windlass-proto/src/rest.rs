@@ -38,7 +38,7 @@ pub use invalid::{Fault, Invalid};
 #[cfg(feature = "grpc")]
 pub(crate) use json::keep;
 pub use json::{Base64, Json};
-pub use limit::{LimitBody, LimitInput, LimitPage, RateBody, read_scope};
+pub use limit::{AgeingBody, LimitBody, LimitInput, LimitPage, RateBody, read_scope};
 pub use operation::{OperationBody, OperationInput, OperationPage, PreviewBody, SampleBody};
 pub use outcome::{
     CompleteBody, ExtendBody, Extended, Extending, FailBody, Failing, OutcomeBody, ProgressBody, ReleaseBody,

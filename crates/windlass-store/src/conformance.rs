@@ -4,6 +4,7 @@
 //! trait alone and decide every change with `windlass_core`, as the broker does. After each case the whole store is
 //! scanned and compared with its counters ([`Harness::check`]), whatever the case was about.
 
+pub mod ageing;
 pub mod changes;
 pub mod checkpoints;
 pub mod claims;
@@ -16,6 +17,7 @@ pub mod observed;
 pub mod operations;
 pub mod places;
 pub mod schedules;
+pub mod shares;
 mod steps;
 pub mod timers;
 pub mod totals;
@@ -57,7 +59,7 @@ impl Harness {
             "unique" => Feature::UniqueKeys,
             "schedules" => Feature::Schedules,
             "operations" => Feature::Operations,
-            "flow" => Feature::Flow,
+            "flow" | "shares" | "ageing" => Feature::Flow,
             "dependents" => Feature::Dependencies,
             "workflows" => Feature::Workflows,
             _ => return None,
@@ -220,7 +222,6 @@ macro_rules! conformance_suite {
             }
             flow {
                 keys_take_turns
-                weights_become_shares_of_a_queue
                 a_cap_holds_for_a_queue_a_type_and_a_key
                 a_limit_counts_what_runs_already
                 what_is_paused_does_not_start
@@ -237,6 +238,16 @@ macro_rules! conformance_suite {
                 a_blocked_key_blocks_nobody_else
                 a_retried_task_counts_again
                 flow_outlives_a_reopen
+            }
+            shares {
+                weights_become_shares_of_a_queue
+                small_tenants_finish_as_if_alone
+            }
+            ageing {
+                who_has_waited_long_enough_goes_first
+                nobody_starves_in_a_queue_that_ages
+                ageing_is_set_and_removed_with_tasks_in_line
+                long_lines_of_a_queue_that_ages
             }
             dependents {
                 a_task_waits_for_its_dependencies

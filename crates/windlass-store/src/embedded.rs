@@ -29,6 +29,7 @@ pub(crate) mod operations;
 mod overlay;
 pub(crate) mod schedules;
 mod settles;
+mod shares;
 mod space;
 mod tables;
 #[cfg(test)]

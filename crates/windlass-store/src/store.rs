@@ -110,8 +110,8 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// The same without bodies, results and checkpoints: for walks that act on many tasks.
     async fn scan(&self, list: List) -> Result<Scan, Error>;
 
-    /// The place in line of a pending task among those of its queue, type and key: 0 is next. `None` if it is not pending or
-    /// too far back to tell.
+    /// The place in line of a pending task among those of its queue, type and key (and priority, if the queue ages): 0 is next.
+    /// `None` if it is not pending or too far back to tell.
     async fn position(&self, record: &Record) -> Result<Option<u64>, Error>;
 
     /// The counters of all queues, in any order. What cannot be told without a search (`oldest_pending_at`) may be missing.

@@ -1,3 +1,5 @@
+use windlass_core::flow::{Ageing, Limit, Scope};
+
 use super::*;
 use crate::{Explanation, Failed};
 
@@ -64,5 +66,22 @@ async fn timers_running_and_finished_tasks_are_explained() {
 
     broker.cancel(&id("a")).await.unwrap();
     check(&explain(&broker, "a").await, false, &["terminal"], "It was cancelled");
+    broker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waiting_is_worth_is_told() {
+    let broker = start();
+    broker.submit(named("a")).await.unwrap();
+    let limit = Limit { ageing: Some(Ageing { every_ms: 2500 }), ..Limit::default() };
+    broker.set_limit(Scope::Queue, name("default"), limit).await.unwrap();
+    tokio::time::advance(Duration::from_secs(30)).await;
+    broker.heartbeat(beat("w", 1, &[])).await.unwrap();
+    let explained = explain(&broker, "a").await;
+    check(&explained, true, &["position"], "next in line among the tasks of its queue, type and priority.");
+    let text =
+        "Its priority is 100 (normal) and counts as 112, since the queue adds 1 for every 2.5 s of waiting;";
+    assert!(explained.reasons[0].text.contains(text), "{explained:?}");
+    assert_eq!(broker.queue(&name("default")).await.unwrap().ageing, limit.ageing);
     broker.stop().await;
 }

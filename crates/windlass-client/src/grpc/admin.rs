@@ -173,6 +173,7 @@ fn queue(queue: v1::QueueInfo) -> Result<QueueBody, Error> {
         pending_by_priority: classes(part("pending_by_priority", queue.pending_by_priority)?),
         oldest_pending_age_seconds: queue.oldest_pending_age_seconds.map(Seconds),
         rates: rates(part("rates", queue.rates)?),
+        ageing: queue.ageing.map(super::limits::aged),
     })
 }
 

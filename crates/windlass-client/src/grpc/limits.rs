@@ -5,7 +5,7 @@ use windlass_core::flow::Scope;
 use windlass_proto::grpc::v1::{
     self, GetLimitRequest, LimitRate, ListLimitsRequest, RemoveLimitRequest, SetLimitRequest,
 };
-use windlass_proto::rest::{LimitBody, LimitInput, LimitPage, RateBody, ReasonBody, Seconds};
+use windlass_proto::rest::{AgeingBody, LimitBody, LimitInput, LimitPage, RateBody, ReasonBody, Seconds};
 
 use super::read::{odd, parsed, time};
 use super::tasks::rows;
@@ -28,6 +28,7 @@ impl Grpc {
             weight: limit.weight,
             max_depth: limit.max_depth,
             paused: limit.paused,
+            ageing: limit.ageing.map(Into::into),
         };
         shown(said(self.admin.clone().set_limit(soon(request)).await)?)
     }
@@ -77,8 +78,13 @@ fn shown(limit: v1::Limit) -> Result<LimitBody, Error> {
         weight: number("weight", limit.weight)?,
         max_depth: limit.max_depth,
         paused: limit.paused,
+        ageing: limit.ageing.map(aged),
         waiting: limit.waiting,
         running: limit.running,
         blocked: limit.blocked.map(blocked),
     })
+}
+
+pub(super) fn aged(ageing: v1::LimitAgeing) -> AgeingBody {
+    AgeingBody { every_seconds: Seconds(ageing.every_seconds) }
 }

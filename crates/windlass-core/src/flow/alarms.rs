@@ -52,7 +52,7 @@ impl Flow {
         let mut looks = 0;
         for (_, target) in self.alarms.iter().take_while(|(at, _)| back || *at <= now) {
             looks += 1 + match target {
-                Target::Queue(_) => 0,
+                Target::Queue(_) | Target::Absent(_) => 0,
                 Target::Kind(kind) => self.kinds[*kind as usize].lanes.len(),
                 Target::Key(key) => self.key(*key).shares.len(),
             };
@@ -60,6 +60,7 @@ impl Flow {
                 return None;
             }
             match target {
+                Target::Absent(_) => {}
                 Target::Queue(queue) => {
                     let line = &self.lines[*queue as usize];
                     let ready = !line.heads.is_empty() || !line.tops.is_empty();
@@ -72,7 +73,7 @@ impl Flow {
                 }
                 Target::Key(key) => {
                     let shares = self.key(*key).shares.iter().map(|share| self.share_at(*share));
-                    let ready = shares.filter(|share| share.head.is_some());
+                    let ready = shares.filter(|share| !share.turns.is_empty());
                     found.extend(ready.map(|share| Opened::Lane(share.lane)));
                 }
             }

@@ -22,6 +22,8 @@ pub(super) struct Kind {
     pub(super) control: Control,
     /// Its lanes where something is ready, and some where something was.
     pub(super) lanes: Vec<u32>,
+    /// It has tasks, or had some: then it is here for good.
+    pub(super) used: bool,
     /// It is in the list of what is to be written down.
     pub(super) changed: bool,
 }
@@ -39,6 +41,8 @@ pub(super) enum Target {
     Queue(u32),
     Kind(u32),
     Key(u32),
+    /// A queue that is not there yet.
+    Absent(u32),
 }
 
 /// What can be served again: those who wait there want to know.
@@ -125,7 +129,7 @@ impl Flow {
         control.count(from, to);
         let limited = control.gate.is_some();
         if unused {
-            debug_assert!(self.share_at(number).head.is_none(), "a share with a head has tasks");
+            debug_assert!(self.share_at(number).turns.is_empty(), "a share with a head has tasks");
             self.shares[number as usize] = None;
             self.free_shares.insert(number);
             self.key_mut(key).shares.retain(|share| *share != number);
@@ -136,17 +140,17 @@ impl Flow {
         }
     }
 
-    /// Sets, changes or (with `None`) removes a limit. A queue must have been added. Returns whether there was one.
+    /// Sets, changes or (with `None`) removes a limit. Returns whether there was one.
     pub fn set_limit(&mut self, scope: Scope, name: &Name, limit: Option<Limit>, now: u64) -> bool {
-        let target = match scope {
-            Scope::Queue => Target::Queue(self.queue_numbers[name]),
-            Scope::Type => Target::Kind(self.add_kind(name)),
-            Scope::Key => Target::Key(self.add_key(name)),
-        };
+        let target = self.target(scope, name);
         let old = self.control_mut(target).gate.take();
         let bounded = |limit: Option<&Limit>| usize::from(limit.is_some_and(|it| it.max_depth.is_some()));
         self.depth_limits -= bounded(old.as_deref().map(|gate| &gate.limit));
         self.depth_limits += bounded(limit.as_ref());
+        let aged = old.as_ref().is_some_and(|gate| gate.limit.ageing.is_some());
+        let ages = limit.is_some_and(|limit| limit.ageing.is_some());
+        self.ageing_queues += usize::from(ages);
+        self.ageing_queues -= usize::from(aged);
         if let Some(until) = old.as_ref().and_then(|gate| gate.drained_until) {
             self.alarms.remove(&(until, target));
         }
@@ -166,10 +170,16 @@ impl Flow {
             None => {
                 self.limits.remove(&(scope, name.clone()));
                 self.set_alarm(target);
-                if let Target::Key(key) = target {
-                    self.forget_key(key);
+                match target {
+                    Target::Queue(_) => {}
+                    Target::Kind(kind) => self.forget_kind(kind),
+                    Target::Key(key) => self.forget_key(key),
+                    Target::Absent(absent) => self.forget_absent(absent),
                 }
             }
+        }
+        if let (Target::Queue(queue), true, false) = (target, aged, ages) {
+            self.forget_levels(queue);
         }
         existed
     }
@@ -184,22 +194,30 @@ impl Flow {
         }
         self.turns_of_gates += 1;
         match target {
+            Target::Absent(_) => {}
             Target::Queue(queue) => self.opened.extend((!closed).then_some(Opened::Queue(queue))),
             Target::Kind(kind) => self.settle_kind(kind, closed),
             Target::Key(key) => {
                 for i in 0..self.key(key).shares.len() {
-                    let share = self.key(key).shares[i];
-                    if closed {
-                        self.unrank(share);
-                    } else {
-                        self.rank(share);
-                    }
-                    let Share { lane, head, .. } = *self.share_at(share);
-                    self.show_top(lane);
-                    self.opened.extend((!closed && head.is_some()).then_some(Opened::Lane(lane)));
+                    self.settle_share(self.key(key).shares[i], closed);
                 }
             }
         }
+    }
+
+    fn settle_share(&mut self, number: u32, closed: bool) {
+        let Share { lane, ref turns, .. } = *self.share_at(number);
+        let levels = turns.all().len();
+        for i in 0..levels {
+            let (priority, _) = self.share_at(number).turns.all()[i];
+            if closed {
+                self.unrank(number, priority);
+            } else {
+                self.rank(number, priority);
+            }
+            self.show_top(lane, priority);
+        }
+        self.opened.extend((!closed && levels > 0).then_some(Opened::Lane(lane)));
     }
 
     /// Looks at the lanes where something is ready, and forgets the others.
@@ -211,12 +229,25 @@ impl Flow {
             if !state.listed {
                 return false;
             }
-            self.set_head(*lane, self.head(*lane));
-            self.show_top(*lane);
+            self.show_lane(*lane);
             self.opened.extend((!closed).then_some(Opened::Lane(*lane)));
             true
         });
         self.kinds[kind as usize].lanes = lanes;
+    }
+
+    /// Shows everything of a lane to its queue, or takes it away, as its type is open or closed.
+    fn show_lane(&mut self, lane: u32) {
+        for i in 0..self.lanes[lane as usize].heads.all().len() {
+            let (priority, first) = self.lanes[lane as usize].heads.all()[i];
+            self.set_first(lane, priority, Some(first));
+        }
+        let mut from = 0;
+        while let Some((priority, _)) = self.lanes[lane as usize].rounds.range(from..).next() {
+            let priority = *priority;
+            self.show_top(lane, priority);
+            from = priority + 1;
+        }
     }
 
     /// Changes whenever a gate opens or closes.
@@ -227,6 +258,12 @@ impl Flow {
     /// What can be served again since the last call.
     pub fn take_opened(&mut self) -> Vec<Opened> {
         std::mem::take(&mut self.opened)
+    }
+
+    /// How many more tasks the limit of an open queue lets start now; `None` for any number.
+    pub fn room(&self, queue: u32) -> Option<u64> {
+        let control = &self.lines[queue as usize].control;
+        control.gate.as_ref().filter(|_| !control.closed)?.room(control.running)
     }
 
     /// The limit of depth that a new task would break, where `more` than those counted wait already.
@@ -298,6 +335,7 @@ impl Flow {
             Target::Queue(number) => &self.lines[number as usize].control,
             Target::Kind(number) => &self.kinds[number as usize].control,
             Target::Key(number) => &self.key(number).control,
+            Target::Absent(number) => &self.absent(number).1,
         }
     }
 
@@ -306,6 +344,7 @@ impl Flow {
             Target::Queue(number) => &mut self.lines[number as usize].control,
             Target::Kind(number) => &mut self.kinds[number as usize].control,
             Target::Key(number) => &mut self.key_mut(number).control,
+            Target::Absent(number) => &mut self.absent_mut(number).1,
         }
     }
 }

@@ -31,6 +31,13 @@ impl Gate {
         self.drained_until.map(|until| Closed::NoToken { until })
     }
 
+    /// How many more may start now; `None` for any number.
+    pub(super) fn room(&self, running: u64) -> Option<u64> {
+        let slots = self.limit.max_concurrency.map(|max| u64::from(max).saturating_sub(running));
+        let tokens = self.limit.rate.map(|rate| self.window.room(rate));
+        slots.into_iter().chain(tokens).min()
+    }
+
     /// A task starts: it takes a token.
     pub(super) fn start(&mut self, now: u64) {
         if let Some(rate) = self.limit.rate {

@@ -31,6 +31,12 @@ pub struct Rate {
     pub per_ms: u64,
 }
 
+/// What waiting is worth: a task that has waited for `every_ms` counts as one step of priority higher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ageing {
+    pub every_ms: u64,
+}
+
 /// The one primitive of flow control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
@@ -43,10 +49,12 @@ pub struct Limit {
     pub max_depth: Option<u64>,
     /// Nothing starts.
     pub paused: bool,
+    /// Of a queue: its tasks gain priority by waiting.
+    pub ageing: Option<Ageing>,
 }
 
 impl Default for Limit {
     fn default() -> Self {
-        Self { max_concurrency: None, rate: None, weight: 1, max_depth: None, paused: false }
+        Self { max_concurrency: None, rate: None, weight: 1, max_depth: None, paused: false, ageing: None }
     }
 }

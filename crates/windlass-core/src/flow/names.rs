@@ -1,4 +1,4 @@
-//! Types and keys by number.
+//! Types, keys and queues to come by number.
 
 use super::Flow;
 use super::control::{Control, Key, Kind, Target};
@@ -10,15 +10,79 @@ impl Flow {
         if let Some(number) = self.kind_numbers.get(name) {
             return *number;
         }
-        let number = self.kinds.len() as u32;
-        self.kind_numbers.insert(name.clone(), number);
-        self.kinds.push(Kind {
+        let kind = Kind {
             name: name.clone(),
             control: Control::default(),
             lanes: Vec::new(),
+            used: false,
             changed: false,
-        });
+        };
+        let number = match self.free_kinds.pop() {
+            Some(number) => {
+                self.kinds[number as usize] = kind;
+                number
+            }
+            None => {
+                self.kinds.push(kind);
+                self.kinds.len() as u32 - 1
+            }
+        };
+        self.kind_numbers.insert(name.clone(), number);
         number
+    }
+
+    /// Forgets a type that was known by its limit alone.
+    pub(super) fn forget_kind(&mut self, number: u32) {
+        let kind = &self.kinds[number as usize];
+        if !kind.used && kind.control.gate.is_none() {
+            let name = kind.name.clone();
+            self.kind_numbers.remove(&name);
+            self.free_kinds.push(number);
+        }
+    }
+
+    /// What a limit is attached to, made if need be.
+    pub(super) fn target(&mut self, scope: Scope, name: &Name) -> Target {
+        match scope {
+            Scope::Queue => match self.queue_numbers.get(name) {
+                Some(number) => Target::Queue(*number),
+                None => Target::Absent(self.add_absent(name)),
+            },
+            Scope::Type => Target::Kind(self.add_kind(name)),
+            Scope::Key => Target::Key(self.add_key(name)),
+        }
+    }
+
+    fn add_absent(&mut self, name: &Name) -> u32 {
+        if let Some(Target::Absent(number)) = self.limits.get(&(Scope::Queue, name.clone())) {
+            return *number;
+        }
+        let number = self.absents.keys().next_back().map_or(0, |last| last + 1);
+        self.absents.insert(number, (name.clone(), Control::default()));
+        number
+    }
+
+    pub(super) fn forget_absent(&mut self, number: u32) {
+        self.absents.remove(&number);
+    }
+
+    /// The limit of a queue that came to be goes over to it.
+    pub(super) fn adopt(&mut self, queue: u32, name: &Name) {
+        let Some(target) = self.limits.get_mut(&(Scope::Queue, name.clone())) else { return };
+        let Target::Absent(number) = *target else { return };
+        *target = Target::Queue(queue);
+        if let Some((_, control)) = self.absents.remove(&number) {
+            // Nothing has started under it, so it has no alarm.
+            self.lines[queue as usize].control = control;
+        }
+    }
+
+    pub(super) fn absent(&self, number: u32) -> &(Name, Control) {
+        self.absents.get(&number).expect("a queue to come is named only while it has a limit")
+    }
+
+    pub(super) fn absent_mut(&mut self, number: u32) -> &mut (Name, Control) {
+        self.absents.get_mut(&number).expect("a queue to come is named only while it has a limit")
     }
 
     pub(super) fn add_key(&mut self, name: &Name) -> u32 {
@@ -66,6 +130,7 @@ impl Flow {
             Target::Queue(number) => (Scope::Queue, self.lines[number as usize].name.clone()),
             Target::Kind(number) => (Scope::Type, self.kinds[number as usize].name.clone()),
             Target::Key(number) => (Scope::Key, self.key(number).name.clone()),
+            Target::Absent(number) => (Scope::Queue, self.absent(number).0.clone()),
         }
     }
 }

@@ -18,20 +18,43 @@ impl Flow {
         if line.control.closed {
             return None;
         }
-        let open = |lane: &&u32| !self.kinds[self.lanes[**lane as usize].kind as usize].control.closed;
-        let (plain, keyed) = match wanted {
-            None => {
-                let plain = line.heads.first_key_value().map(|(place, lane)| (*place, *lane));
-                let keyed = line.tops.first_key_value().map(|(rank, lane)| (*rank, *lane));
-                (plain, keyed)
-            }
-            Some(lanes) => {
-                let head = |lane: &u32| Some((self.lanes[*lane as usize].head?, *lane));
-                let top = |lane: &u32| Some((self.lanes[*lane as usize].top?, *lane));
-                let plain = lanes.iter().filter(open).filter_map(head).min();
-                (plain, lanes.iter().filter_map(top).min())
-            }
+        if let Some(ageing) = line.ageing() {
+            return self.best_aged(queue, wanted, ageing);
+        }
+        let (plain, keyed) = self.firsts(queue, wanted, 0);
+        self.choose(plain, keyed, wanted)
+    }
+
+    /// The first without a key and the first with one, at this priority or a lower one.
+    pub(super) fn firsts(
+        &self,
+        queue: u32,
+        wanted: Option<&[u32]>,
+        from: u64,
+    ) -> (Option<(Place, u32)>, Option<(Rank, u32)>) {
+        let Some(lanes) = wanted else {
+            let line = &self.lines[queue as usize];
+            let plain = line.heads.range((from, 0)..).next().map(|(place, lane)| (*place, *lane));
+            let keyed = line.tops.range((from, 0, 0)..).next().map(|(rank, lane)| (*rank, *lane));
+            return (plain, keyed);
         };
+        let open = |lane: &&u32| !self.kinds[self.lanes[**lane as usize].kind as usize].control.closed;
+        let head = |lane: &u32| {
+            let (priority, first) = self.lanes[*lane as usize].heads.first_from(from)?;
+            Some(((*priority, first.order), *lane))
+        };
+        let top = |lane: &u32| Some((self.lanes[*lane as usize].tops.first_from(from)?.1, *lane));
+        let plain = lanes.iter().filter(open).filter_map(head).min();
+        (plain, lanes.iter().filter_map(top).min())
+    }
+
+    /// Which of the two is next.
+    pub(super) fn choose(
+        &self,
+        plain: Option<(Place, u32)>,
+        keyed: Option<(Rank, u32)>,
+        wanted: Option<&[u32]>,
+    ) -> Option<Next> {
         let plain = plain.map(|(place, lane)| Next { place, lane, share: None });
         let Some((rank, lane)) = keyed else { return plain };
         let keyed = self.lanes[lane as usize].ranks.get(&rank);

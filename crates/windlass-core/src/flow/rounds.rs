@@ -22,27 +22,34 @@ pub(super) struct Round {
 }
 
 impl Flow {
-    /// A share leaves the rounds of one priority and enters those of another, at the end of the current one.
-    pub(super) fn take_turn(&mut self, number: u32, left: Option<u64>, entered: Option<u64>) {
-        let share = self.share_at(number);
-        let (lane, key) = (share.lane, share.key);
+    /// A share enters the rounds of a priority, at the end of the current one.
+    pub(super) fn take_turn(&mut self, number: u32, priority: u64) {
+        let Share { lane, key, .. } = *self.share_at(number);
         let queue = self.lanes[lane as usize].queue;
         for rounds in [&mut self.lines[queue as usize].rounds, &mut self.lanes[lane as usize].rounds] {
-            if let Some(priority) = left
-                && let Some(round) = rounds.get_mut(&priority)
-            {
-                round.shares -= 1;
-                if round.shares == 0 {
-                    rounds.remove(&priority);
-                }
-            }
-            if let Some(priority) = entered {
-                rounds.entry(priority).or_default().shares += 1;
+            rounds.entry(priority).or_default().shares += 1;
+        }
+        let pass = self.level(lane, priority) + self.cost(key);
+        self.share_mut(number).turns.put(priority, Turn { pass, first: None, ranked: None });
+        self.note_turn(number, queue, lane);
+    }
+
+    pub(super) fn leave_turn(&mut self, number: u32, priority: u64) {
+        let share = self.share_mut(number);
+        let lane = share.lane;
+        share.turns.remove(priority);
+        let queue = self.lanes[lane as usize].queue;
+        for rounds in [&mut self.lines[queue as usize].rounds, &mut self.lanes[lane as usize].rounds] {
+            let Some(round) = rounds.get_mut(&priority) else { continue };
+            round.shares -= 1;
+            if round.shares == 0 {
+                rounds.remove(&priority);
             }
         }
-        let cost = self.cost(key);
-        let turn = entered.map(|priority| Turn { priority, pass: self.level(lane, priority) + cost });
-        self.share_mut(number).turn = turn;
+        self.note_turn(number, queue, lane);
+    }
+
+    fn note_turn(&mut self, number: u32, queue: u32, lane: u32) {
         self.changed.lines.insert(queue);
         self.changed.lanes.insert(lane);
         self.note_share(number);
@@ -57,13 +64,13 @@ impl Flow {
             return;
         }
         let paid = match next.share {
-            Some(share) => self.share_at(share).turn.map_or(0, |turn| turn.pass),
+            Some(share) => self.share_at(share).turns.get(priority).map_or(0, |turn| turn.pass),
             None => self.plain_pass(next, wanted),
         };
         let start = paid.max(self.reached(queue, wanted, priority));
         self.reach(queue, wanted, priority, start);
         match next.share {
-            Some(share) => self.charge(share, queue, wanted, start),
+            Some(share) => self.charge(share, next, wanted, start),
             None => self.charge_plain(queue, wanted, priority, start + ROUND),
         }
     }
@@ -93,27 +100,28 @@ impl Flow {
     }
 
     /// The key pays in every lane that the claim could have served it from.
-    fn charge(&mut self, served: u32, queue: u32, wanted: Option<&[u32]>, start: u64) {
-        let Share { key, turn, .. } = *self.share_at(served);
-        let Some(turn) = turn else { return };
+    fn charge(&mut self, served: u32, next: &Next, wanted: Option<&[u32]>, start: u64) {
+        let (priority, _) = next.place;
+        let queue = self.lanes[next.lane as usize].queue;
+        let key = self.share_at(served).key;
         let pass = start + self.cost(key);
         for i in 0..self.key(key).shares.len() {
             let number = self.key(key).shares[i];
-            let share = self.share_at(number);
-            let lane = share.lane;
+            let lane = self.share_at(number).lane;
             let concerned = number == served
                 || (self.lanes[lane as usize].queue == queue
                     && wanted.is_none_or(|lanes| lanes.contains(&lane)));
-            let Some(own) = share.turn.filter(|own| concerned && own.priority == turn.priority) else {
+            if !concerned {
                 continue;
-            };
-            self.share_mut(number).turn = Some(Turn { pass: own.pass.max(pass), ..own });
+            }
+            let Some(turn) = self.share_mut(number).turns.get_mut(priority) else { continue };
+            turn.pass = turn.pass.max(pass);
             self.note_share(number);
             // The one that is served is about to get another head, and its rank with it.
             if number != served {
-                self.unrank(number);
-                self.rank(number);
-                self.show_top(lane);
+                self.unrank(number, priority);
+                self.rank(number, priority);
+                self.show_top(lane, priority);
             }
         }
     }

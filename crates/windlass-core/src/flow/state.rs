@@ -2,8 +2,8 @@
 //!
 //! Coming back goes in this order: queues and lanes are added, then what is here is restored, then the heads are set.
 
-use super::control::Target;
 use super::gate::Gate;
+use super::levels::Levels;
 use super::limit::Scope;
 use super::rounds::{Round, Rounds};
 use super::{Flow, Turn};
@@ -29,8 +29,8 @@ pub struct ShareState {
     pub key: Name,
     pub waiting: u64,
     pub running: u64,
-    /// Priority and what was paid.
-    pub turn: Option<(u64, u64)>,
+    /// What was paid, at each priority at which a head is.
+    pub turns: Levels<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Flow {
                 key: self.key(share.key).name.clone(),
                 waiting: share.waiting,
                 running: share.running,
-                turn: share.turn.map(|turn| (turn.priority, turn.pass)),
+                turns: share.turns.all().iter().map(|(priority, turn)| (*priority, turn.pass)).collect(),
             })
         };
         let delta = Delta {
@@ -113,29 +113,28 @@ impl Flow {
 
     /// Comes after the rounds.
     pub fn restore_share(&mut self, number: u32, state: &ShareState) {
-        self.put_share(number, state.lane, &state.key);
+        let key = self.add_key(&state.key);
+        self.put_share(number, state.lane, key);
         let share = self.share_mut(number);
         (share.waiting, share.running) = (state.waiting, state.running);
-        share.turn = state.turn.map(|(priority, pass)| Turn { priority, pass });
-        let key = share.key;
+        let paid =
+            |(priority, pass): &(u64, u64)| (*priority, Turn { pass: *pass, first: None, ranked: None });
+        share.turns = state.turns.all().iter().map(paid).collect();
         let control = &mut self.key_mut(key).control;
         control.waiting += state.waiting;
         control.running += state.running;
         let queue = self.lanes[state.lane as usize].queue;
-        if let Some((priority, _)) = state.turn {
-            self.lines[queue as usize].rounds.entry(priority).or_default().shares += 1;
-            self.lanes[state.lane as usize].rounds.entry(priority).or_default().shares += 1;
+        for (priority, _) in state.turns.all() {
+            self.lines[queue as usize].rounds.entry(*priority).or_default().shares += 1;
+            self.lanes[state.lane as usize].rounds.entry(*priority).or_default().shares += 1;
         }
     }
 
-    /// Comes after the shares. The queue of a limit must be there.
+    /// Comes after the shares.
     pub fn restore_gate(&mut self, scope: Scope, name: &Name, gate: Gate) {
-        let target = match scope {
-            Scope::Queue => Target::Queue(self.queue_numbers[name]),
-            Scope::Type => Target::Kind(self.add_kind(name)),
-            Scope::Key => Target::Key(self.add_key(name)),
-        };
+        let target = self.target(scope, name);
         self.depth_limits += usize::from(gate.limit.max_depth.is_some());
+        self.ageing_queues += usize::from(gate.limit.ageing.is_some());
         self.control_mut(target).gate = Some(Box::new(gate));
         self.limits.insert((scope, name.clone()), target);
         self.set_alarm(target);
@@ -147,11 +146,6 @@ impl Flow {
         self.free_shares = (0..self.shares.len() as u32).filter(|number| !used(number)).collect();
         drop(self.take_changed());
         self.opened.clear();
-    }
-
-    /// Whether a queue with this name was added.
-    pub fn knows_queue(&self, name: &Name) -> bool {
-        self.queue_numbers.contains_key(name)
     }
 
     /// Numbers of the shares that exist.

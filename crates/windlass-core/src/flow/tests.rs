@@ -1,3 +1,4 @@
+mod ageing;
 mod oracle;
 mod shares;
 mod windows;
@@ -19,6 +20,8 @@ struct Bench {
     lines: HashMap<(u32, Option<u32>), BTreeMap<Place, u64>>,
     tasks: HashMap<u64, Job>,
     next: u64,
+    /// When what is added gets ready.
+    now: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -26,6 +29,7 @@ struct Job {
     lane: u32,
     key: Option<String>,
     place: Place,
+    ready_at: u64,
     running: bool,
 }
 
@@ -46,14 +50,15 @@ impl Bench {
     }
 
     fn home(&mut self, lane: u32, key: Option<&str>) -> (u32, Option<u32>) {
-        (lane, key.map(|key| self.flow.share(lane, &name(key))))
+        (lane, key.map(|key| self.flow.share(lane, &name(key)).0))
     }
 
     fn add(&mut self, queue: u32, kind: &str, key: Option<&str>, priority: u64) -> u64 {
         let lane = self.lane(queue, kind);
         self.next += 1;
         let (id, place) = (self.next, (priority, self.next));
-        self.tasks.insert(id, Job { lane, key: key.map(str::to_owned), place, running: false });
+        let job = Job { lane, key: key.map(str::to_owned), place, ready_at: self.now, running: false };
+        self.tasks.insert(id, job);
         self.stand(id);
         let home = self.home(lane, key);
         self.flow.count(home.0, home.1, None, Some(Load::Waiting));
@@ -67,11 +72,44 @@ impl Bench {
         self.show(home);
     }
 
+    fn set_limit(&mut self, scope: Scope, text: &str, limit: Option<Limit>, now: u64) {
+        self.flow.set_limit(scope, &name(text), limit, now);
+        for home in self.lines.keys().copied().collect::<Vec<_>>() {
+            self.show(home);
+        }
+    }
+
     fn show(&mut self, home: (u32, Option<u32>)) {
+        if self.flow.ages(home.0) {
+            return self.show_levels(home);
+        }
         let head = self.lines.get(&home).and_then(|line| line.keys().next().copied());
         match home {
             (lane, None) => self.flow.set_head(lane, head),
             (_, Some(share)) => self.flow.set_share_head(share, head),
+        }
+    }
+
+    /// The first of each priority, and that there is none any more where there was one.
+    fn show_levels(&mut self, home: (u32, Option<u32>)) {
+        let known: Vec<u64> = match home {
+            (lane, None) => {
+                self.flow.lanes[lane as usize].heads.all().iter().map(|(level, _)| *level).collect()
+            }
+            (_, Some(share)) => {
+                self.flow.share_at(share).turns.all().iter().map(|(level, _)| *level).collect()
+            }
+        };
+        let mut firsts: BTreeMap<u64, Option<First>> = known.into_iter().map(|level| (level, None)).collect();
+        for (place, id) in self.lines.get(&home).into_iter().flatten().rev() {
+            let ready_at = self.tasks[id].ready_at;
+            firsts.insert(place.0, Some(First { order: place.1, ready_at }));
+        }
+        for (level, first) in firsts {
+            match home {
+                (lane, None) => self.flow.set_first(lane, level, first),
+                (_, Some(share)) => self.flow.set_share_first(share, level, first),
+            }
         }
     }
 
@@ -155,7 +193,8 @@ impl Bench {
             assert_eq!(a.control.closed, b.control.closed);
         }
         for (a, b) in flow.lanes.iter().zip(&old.lanes) {
-            assert_eq!((&a.ranks, a.top, &a.rounds), (&b.ranks, b.top, &b.rounds));
+            assert_eq!((&a.ranks, &a.tops, &a.rounds), (&b.ranks, &b.tops, &b.rounds));
+            assert_eq!(a.heads, b.heads);
         }
         assert_eq!(flow.share_count(), old.share_count());
         assert_eq!(flow.clock, old.clock);

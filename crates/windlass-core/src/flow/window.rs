@@ -54,6 +54,11 @@ impl Window {
         Some(now.saturating_add(rate.per_ms))
     }
 
+    /// Starts that are left of the rate, as the last look at the clock has it.
+    pub(super) fn room(&self, rate: Rate) -> u64 {
+        u64::from(rate.count).saturating_sub(self.total)
+    }
+
     /// Forgets what is over.
     fn settle(&mut self, rate: Rate, now: u64) {
         if let Some((latest, _)) = self.taken.back()

@@ -67,15 +67,15 @@ impl Record {
                 let saved = || Box::new(Checkpoint { bytes: bytes.clone(), saved_at: *at });
                 self.checkpoint = (!bytes.is_empty()).then(saved);
             }
-            Change::Promoted { .. } => {
-                self.order = order;
+            Change::Promoted { at } => {
+                self.take_place(order, *at);
                 self.state = State::Pending;
             }
             Change::Settled { at, count } => {
                 let State::Blocked { open } = &mut self.state else { return };
                 *open = open.saturating_sub(*count);
                 if *open == 0 {
-                    self.order = order;
+                    self.take_place(order, *at);
                     self.state = match self.scheduled_at {
                         Some(start) if start > *at => State::Scheduled { at: start },
                         _ => State::Pending,
@@ -83,7 +83,7 @@ impl Record {
                 }
             }
             Change::Requeued { at, after } => {
-                self.order = order;
+                self.take_place(order, *at);
                 self.attempts = 0;
                 self.crashes = 0;
                 self.ended = None;
@@ -94,16 +94,21 @@ impl Record {
                 self.state = State::Pending;
                 self.wait_for(distinct(after));
             }
-            Change::Reprioritised { priority, .. } => {
-                self.order = order;
+            Change::Reprioritised { at, priority } => {
+                self.take_place(order, *at);
                 self.priority = *priority;
             }
-            Change::Moved { queue, .. } => {
-                self.order = order;
+            Change::Moved { at, queue } => {
+                self.take_place(order, *at);
                 self.queue = queue.clone();
             }
             Change::Removed { .. } => {}
         }
+    }
+
+    fn take_place(&mut self, order: u64, at: u64) {
+        self.order = order;
+        self.ready_at = at;
     }
 
     /// Closes the running attempt, if there is one.

@@ -63,6 +63,7 @@ impl From<QueueBody> for QueueInfo {
             pending_by_priority: Some(queue.pending_by_priority.into()),
             oldest_pending_age_seconds: queue.oldest_pending_age_seconds.map(|age| age.0),
             rates: Some(queue.rates.into()),
+            ageing: queue.ageing.map(Into::into),
         }
     }
 }

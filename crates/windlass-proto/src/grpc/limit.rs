@@ -5,8 +5,8 @@ use windlass_core::flow::{Limit as Set, Scope};
 
 use super::names::parsed;
 use super::time::timestamp;
-use super::v1::{Limit, LimitBlocked, LimitRate, SetLimitRequest};
-use crate::rest::{Invalid, LimitBody, LimitInput, RateBody, Seconds, read_scope};
+use super::v1::{Limit, LimitAgeing, LimitBlocked, LimitRate, SetLimitRequest};
+use crate::rest::{AgeingBody, Invalid, LimitBody, LimitInput, RateBody, Seconds, read_scope};
 
 impl SetLimitRequest {
     pub fn check(self) -> Result<(Scope, Name, Set), Invalid> {
@@ -20,8 +20,15 @@ impl SetLimitRequest {
             weight: self.weight,
             max_depth: self.max_depth,
             paused: self.paused,
+            ageing: self.ageing.map(|ageing| AgeingBody { every_seconds: Seconds(ageing.every_seconds) }),
         };
         Ok((scope, name, input.check(scope)?))
+    }
+}
+
+impl From<AgeingBody> for LimitAgeing {
+    fn from(ageing: AgeingBody) -> Self {
+        Self { every_seconds: ageing.every_seconds.0 }
     }
 }
 
@@ -35,6 +42,7 @@ impl From<LimitBody> for Limit {
             weight: limit.weight.map(u64::from),
             max_depth: limit.max_depth,
             paused: limit.paused,
+            ageing: limit.ageing.map(Into::into),
             waiting: limit.waiting,
             running: limit.running,
             blocked: limit.blocked.map(|reason| LimitBlocked {

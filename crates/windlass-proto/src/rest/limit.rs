@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use windlass_core::Name;
-use windlass_core::flow::{Closed, Limit, Rate, Scope, Status};
-use windlass_core::limits::{LIMIT_WEIGHT_MAX, RATE_COUNT_MAX, RATE_MS_MAX};
+use windlass_core::flow::{Ageing, Closed, Limit, Rate, Scope, Status};
+use windlass_core::limits::{AGEING_MS_MAX, LIMIT_WEIGHT_MAX, RATE_COUNT_MAX, RATE_MS_MAX};
 
 use super::invalid::{Fault, Invalid};
 use super::task::ReasonBody;
@@ -30,6 +30,17 @@ pub struct LimitInput {
     /// Nothing starts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
+    /// Of a queue: its tasks gain priority by waiting, so that none waits for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ageing: Option<AgeingBody>,
+}
+
+/// A task gains one step of priority every so often while it waits.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AgeingBody {
+    pub every_seconds: Seconds,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -53,6 +64,16 @@ impl LimitInput {
             let message = "is of keys: queues are weighted by the claims of workers";
             return Err(Invalid::new(Fault::OutOfRange, "weight", message));
         }
+        if self.ageing.is_some() && scope != Scope::Queue {
+            let message = "is of queues: priorities are compared within one";
+            return Err(Invalid::new(Fault::OutOfRange, "ageing", message));
+        }
+        let ageing = match self.ageing {
+            None => None,
+            Some(ageing) => Some(Ageing {
+                every_ms: ageing.every_seconds.check("ageing.every_seconds", 1..=AGEING_MS_MAX)?,
+            }),
+        };
         let rate = match self.rate {
             None => None,
             Some(rate) => Some(Rate {
@@ -66,6 +87,7 @@ impl LimitInput {
             weight: number("weight", self.weight, LIMIT_WEIGHT_MAX)?.unwrap_or(1),
             max_depth: self.max_depth,
             paused: self.paused,
+            ageing,
         })
     }
 }
@@ -88,6 +110,8 @@ pub struct LimitBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<u64>,
     pub paused: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ageing: Option<AgeingBody>,
     /// Tasks that wait, for whatever reason.
     pub waiting: u64,
     pub running: u64,
@@ -109,10 +133,17 @@ impl LimitBody {
             weight: (scope == Scope::Key).then_some(limit.weight),
             max_depth: limit.max_depth,
             paused: limit.paused,
+            ageing: limit.ageing.map(Into::into),
             waiting,
             running,
             blocked: closed.and_then(|closed| blocked(closed, now)),
         }
+    }
+}
+
+impl From<Ageing> for AgeingBody {
+    fn from(ageing: Ageing) -> Self {
+        Self { every_seconds: Seconds::from_ms(ageing.every_ms) }
     }
 }
 
@@ -158,9 +189,18 @@ mod tests {
         let text = r#"{"max_concurrency":5,"rate":{"count":100,"per_seconds":0.5},"weight":3,"max_depth":0,"paused":true}"#;
         let limit = check(Scope::Key, text).unwrap();
         let rate = Some(Rate { count: 100, per_ms: 500 });
-        let want = Limit { max_concurrency: Some(5), rate, weight: 3, max_depth: Some(0), paused: true };
+        let want = Limit {
+            max_concurrency: Some(5),
+            rate,
+            weight: 3,
+            max_depth: Some(0),
+            paused: true,
+            ageing: None,
+        };
         assert_eq!(limit, want);
         assert_eq!(check(Scope::Queue, "{}").unwrap(), Limit::default());
+        let ages = check(Scope::Queue, r#"{"ageing":{"every_seconds":2.5}}"#).unwrap();
+        assert_eq!(ages, Limit { ageing: Some(Ageing { every_ms: 2500 }), ..Limit::default() });
     }
 
     #[test]
@@ -175,6 +215,12 @@ mod tests {
             (Scope::Key, r#"{"rate":{"count":0,"per_seconds":1}}"#, 422, "rate.count"),
             (Scope::Key, r#"{"rate":{"count":1,"per_seconds":0}}"#, 422, "rate.per_seconds"),
             (Scope::Key, r#"{"rate":{"count":1,"per_seconds":1,"burst":2}}"#, 400, "rate.burst"),
+            (Scope::Key, r#"{"ageing":{"every_seconds":1}}"#, 422, "ageing"),
+            (Scope::Queue, r#"{"ageing":{}}"#, 400, "ageing.every_seconds"),
+            (Scope::Queue, r#"{"ageing":{"every_seconds":0}}"#, 422, "ageing.every_seconds"),
+            (Scope::Queue, r#"{"ageing":{"every_seconds":-1}}"#, 422, "ageing.every_seconds"),
+            (Scope::Queue, r#"{"ageing":{"every_seconds":3000000}}"#, 422, "ageing.every_seconds"),
+            (Scope::Queue, r#"{"ageing":{"every_seconds":1,"most":2}}"#, 400, "ageing.most"),
             (Scope::Key, r#"{"depth":1}"#, 400, "depth"),
         ];
         for (scope, text, status, field) in table {

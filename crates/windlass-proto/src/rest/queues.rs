@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use windlass_core::{Name, StateName, TaskId};
 
+use super::limit::AgeingBody;
 use super::stats::ClassCounts;
 use super::text;
 use super::time::Seconds;
@@ -26,6 +27,9 @@ pub struct QueueBody {
     /// Of the oldest pending task.
     pub oldest_pending_age_seconds: Option<Seconds>,
     pub rates: Rates,
+    /// What waiting is worth, if its limit says so; told of one queue, not in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ageing: Option<AgeingBody>,
 }
 
 /// Tasks by state.

@@ -298,31 +298,33 @@ pub async fn a_dependent_that_is_gone_is_passed_over(h: &mut Harness) {
 }
 
 pub async fn a_wide_graph_is_told_in_small_steps(h: &mut Harness) {
-    const WIDTH: usize = 2500;
-    let middle: Vec<String> = (0..WIDTH).map(|i| format!("m{i}")).collect();
+    fan_out_and_in(h, 2500).await;
+}
+
+/// One task, then `width` behind it, then one behind all of these.
+pub async fn fan_out_and_in(h: &mut Harness, width: usize) {
+    let middle: Vec<String> = (0..width).map(|i| format!("m{i}")).collect();
     h.add_named(&["first"]).await;
     for some in middle.chunks(500) {
         h.add(some.iter().map(|text| h.behind(text, &["first"])).collect()).await;
     }
     let names: Vec<&str> = middle.iter().map(String::as_str).collect();
     h.add(vec![h.behind("last", &names)]).await;
-    assert_eq!(h.peek("last").await.state, State::Blocked { open: WIDTH as u32 });
+    assert_eq!(h.peek("last").await.state, State::Blocked { open: width as u32 });
     h.finish("first").await;
-    assert_eq!(h.tell(100).await, WIDTH / 100);
+    assert_eq!(h.tell(100).await, width / 100);
     let mut done = 0;
-    while done < WIDTH {
+    while done < width {
         let tasks = h.take(Claim { max: 500, worker: name("w"), ..claim() }).await;
         assert!(!tasks.is_empty());
-        for task in tasks {
-            h.complete(&task.record).await;
-            done += 1;
-        }
+        h.complete_all(&tasks).await;
+        done += tasks.len();
         if done == 1000 {
             h.reopen().await;
         }
     }
     assert_eq!(h.state("last").await, StateName::Blocked);
-    assert_eq!(h.tell(1000).await, WIDTH.div_ceil(1000));
+    assert_eq!(h.tell(1000).await, width.div_ceil(1000));
     h.finish("last").await;
 }
 

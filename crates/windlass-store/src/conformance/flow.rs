@@ -1,6 +1,5 @@
 //! Limits and fair shares.
 
-use std::collections::HashMap;
 use std::future::poll_fn;
 use std::task::Poll;
 
@@ -12,7 +11,7 @@ use super::steps::{claim, ids, name, queue};
 use super::waits::{begin, served, wait};
 use crate::store::{Claim, Hold, Insert, Inserted, LimitWritten, ListLimits, SetLimit};
 
-fn of_key(h: &Harness, text: &str, key: &str) -> NewTask {
+pub(super) fn of_key(h: &Harness, text: &str, key: &str) -> NewTask {
     NewTask { key: Some(name(key)), ..h.task(text) }
 }
 
@@ -24,12 +23,17 @@ fn rate(count: u32, per_ms: u64) -> Limit {
     Limit { rate: Some(Rate { count, per_ms }), ..Limit::default() }
 }
 
-fn many(max: u32) -> Claim {
+pub(super) fn many(max: u32) -> Claim {
     Claim { max, ..claim() }
 }
 
 impl Harness {
-    async fn set(&self, scope: Scope, text: &str, limit: impl Into<Option<Limit>>) -> LimitWritten {
+    pub(super) async fn set(
+        &self,
+        scope: Scope,
+        text: &str,
+        limit: impl Into<Option<Limit>>,
+    ) -> LimitWritten {
         let set = SetLimit { scope, name: name(text), limit: limit.into() };
         self.store.set_limit(set).await.expect("set_limit")
     }
@@ -40,7 +44,7 @@ impl Harness {
     }
 
     /// Adds `count` tasks of a key, named after it.
-    async fn add_of(&self, key: &str, count: usize) -> Vec<Record> {
+    pub(super) async fn add_of(&self, key: &str, count: usize) -> Vec<Record> {
         let tasks = (0..count).map(|i| of_key(self, &format!("{key}-{i}"), key)).collect();
         self.add(tasks).await
     }
@@ -67,22 +71,6 @@ pub async fn keys_take_turns(h: &mut Harness) {
     };
     assert_eq!(of("b"), ["b-0", "b-1", "b-2"]);
     assert_eq!(of("-"), ["x", "y", "z"]);
-}
-
-pub async fn weights_become_shares_of_a_queue(h: &mut Harness) {
-    for (key, weight) in [("a", 6), ("b", 3), ("c", 1)] {
-        h.set(Scope::Key, key, Limit { weight, ..Limit::default() }).await;
-        h.add_of(key, 300).await;
-    }
-    let mut counts: HashMap<String, f64> = HashMap::new();
-    for _ in 0..40 {
-        for task in h.take(many(10)).await {
-            *counts.entry(task.record.key.as_ref().expect("a key").to_string()).or_default() += 1.0;
-        }
-    }
-    for (key, share) in [("a", 240.0), ("b", 120.0), ("c", 40.0)] {
-        assert!((counts[key] / share - 1.0).abs() <= 0.03, "{counts:?}");
-    }
 }
 
 pub async fn a_cap_holds_for_a_queue_a_type_and_a_key(h: &mut Harness) {

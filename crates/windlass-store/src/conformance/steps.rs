@@ -152,6 +152,16 @@ impl Harness {
         self.done(record, transition::complete(record, token(record), None, self.wall())).await
     }
 
+    /// Completes all of them with one commit.
+    pub(super) async fn complete_all(&self, tasks: &[Task]) {
+        let completed = |task: &Task| {
+            let change = transition::complete(&task.record, token(&task.record), None, self.wall());
+            on(&task.record, change.expect("it runs").expect("it is new"))
+        };
+        let answers = self.store.commit(tasks.iter().map(completed).collect()).await.expect("commit");
+        assert!(answers.iter().all(|answer| matches!(answer, Committed::Done(_))), "{answers:?}");
+    }
+
     pub(super) async fn fail(&self, task: &Task, failure: Failure) -> Record {
         let Task { record, body } = task;
         self.done(record, transition::fail(record, body, token(record), failure, self.wall())).await

@@ -89,6 +89,9 @@ struct RecordMessage {
     unique: Option<HoldMessage>,
     #[prost(message, optional, tag = "22")]
     checkpoint: Option<CheckpointMessage>,
+    /// Absent while it has the place in line that it was submitted to.
+    #[prost(uint64, optional, tag = "25")]
+    ready_at: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -194,6 +197,7 @@ pub(crate) fn encode_record(record: &Record, lane: u32) -> Vec<u8> {
         key: record.key.as_ref().map(|key| key.as_str().to_owned()),
         unique: record.unique.as_deref().map(Into::into),
         checkpoint: record.checkpoint.as_deref().map(Into::into),
+        ready_at: (record.ready_at != record.created_at).then_some(record.ready_at),
     };
     message.encode_to_vec()
 }
@@ -224,6 +228,7 @@ pub(crate) fn decode_record(
         seq,
         revision: message.revision,
         order: message.order,
+        ready_at: message.ready_at.unwrap_or(message.created_at),
         priority: priority(message.priority)?,
         state: state(message.state.ok_or_else(|| wrong("a record without a state"))?)?,
         attempts: message.attempts,

@@ -15,6 +15,7 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{oneshot, watch};
 use windlass_core::Name;
+use windlass_core::flow::Scope;
 
 use super::checkpoint::Bell;
 use super::claims::{Delivery, Request, Waiter};
@@ -22,7 +23,7 @@ use super::command::Command;
 use super::gauges::Gauges;
 use super::handover::{Limited, hand_over};
 use super::inbox::{Inbox, Op, Pace, Reply};
-use super::machine::{Machine, Output};
+use super::machine::{Gained, Machine, Output};
 use super::space::Space;
 use crate::clock::Clock;
 use crate::log::{self, Log};
@@ -240,8 +241,10 @@ fn apply_group(shared: &Arc<Shared>, group: Group) -> Result<(), Error> {
         if waited_for && let Command::Claim { claim, .. } = &op.command {
             served_at.extend(claim.queues.iter().map(|queue| queue.name.clone()));
         }
-        if let Command::Limit { set, .. } = &op.command {
-            shared.limited.note(&machine, set.scope, &set.name);
+        match &op.command {
+            Command::Limit { set, .. } => shared.limited.note(&machine, set.scope, &set.name),
+            Command::Pause { queue, .. } => shared.limited.note(&machine, Scope::Queue, queue),
+            _ => {}
         }
         answers.extend(settle(shared, &machine, op, output));
     }
@@ -256,7 +259,7 @@ fn apply_group(shared: &Arc<Shared>, group: Group) -> Result<(), Error> {
     let grown = machine.dirty_bytes() > shared.limits.checkpoint_bytes && !machine.is_freezing();
     drop(machine);
     answers.into_iter().for_each(Answer::send);
-    wake(shared, &gained);
+    wake(shared, gained);
     shared.bell.changed();
     if grown {
         shared.bell.ring();
@@ -339,9 +342,15 @@ fn settle(shared: &Arc<Shared>, machine: &Machine, op: Op, output: Output) -> Op
     }
 }
 
-fn wake(shared: &Shared, gained: &[(Name, Name, usize)]) {
-    for (queue, kind, count) in gained {
-        for Waiter { claim, request } in shared.take_waiters(queue, kind, *count) {
+fn wake(shared: &Shared, mut gained: Gained) {
+    for (queue, kind, count) in gained.lanes {
+        let room = gained.rooms.get(&queue).copied().unwrap_or(usize::MAX);
+        let woken = shared.take_waiters(&queue, &kind, count.min(room));
+        let hoped: usize = woken.iter().map(|waiter| waiter.claim.max as usize).sum();
+        if let Some(room) = gained.rooms.get_mut(&queue) {
+            *room -= hoped.min(count.min(*room));
+        }
+        for Waiter { claim, request } in woken {
             shared.serve_woken(claim, request);
         }
     }

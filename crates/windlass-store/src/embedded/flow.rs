@@ -7,15 +7,14 @@
 use prost::Message;
 use redb::{ReadTransaction, ReadableTable, TableDefinition, WriteTransaction};
 use windlass_core::Name;
-use windlass_core::flow::{Delta, Flow, Gate, Limit, Rate, RoundState, Scope, ShareState, Window};
+use windlass_core::flow::{Ageing, Delta, Flow, Gate, Limit, Rate, RoundState, Scope, ShareState, Window};
 
 use super::codec::{self, Undecodable};
+use super::shares;
 use super::tables::{failed, seal};
 use crate::store::{Error, SetLimit};
 
-/// Shares by number: they are many, and neighbours change together.
-const SHARES: TableDefinition<'static, u32, &[u8]> = TableDefinition::new("shares");
-/// Everything else by its name.
+/// Everything but the shares, by its name.
 const FLOW: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("flow");
 
 /// A limit as the log carries it, without one to remove it.
@@ -45,6 +44,8 @@ struct LimitMessage {
     max_depth: Option<u64>,
     #[prost(bool, tag = "6")]
     paused: bool,
+    #[prost(uint64, optional, tag = "7")]
+    ageing_ms: Option<u64>,
 }
 
 /// A limit with the starts of its window.
@@ -60,22 +61,6 @@ struct GateMessage {
     began: u64,
     #[prost(uint64, optional, tag = "5")]
     drained_until: Option<u64>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ShareMessage {
-    #[prost(uint32, tag = "1")]
-    lane: u32,
-    #[prost(string, tag = "2")]
-    key: String,
-    #[prost(uint64, tag = "3")]
-    waiting: u64,
-    #[prost(uint64, tag = "4")]
-    running: u64,
-    #[prost(uint64, optional, tag = "5")]
-    priority: Option<u64>,
-    #[prost(uint64, tag = "6")]
-    pass: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -123,7 +108,7 @@ impl LimitEntry {
 
 impl From<Limit> for LimitMessage {
     fn from(limit: Limit) -> Self {
-        let Limit { max_concurrency, rate, weight, max_depth, paused } = limit;
+        let Limit { max_concurrency, rate, weight, max_depth, paused, ageing } = limit;
         Self {
             max_concurrency,
             rate_count: rate.map(|rate| rate.count),
@@ -131,6 +116,7 @@ impl From<Limit> for LimitMessage {
             weight,
             max_depth,
             paused,
+            ageing_ms: ageing.map(|ageing| ageing.every_ms),
         }
     }
 }
@@ -143,6 +129,7 @@ impl From<LimitMessage> for Limit {
             weight: message.weight,
             max_depth: message.max_depth,
             paused: message.paused,
+            ageing: message.ageing_ms.map(|every_ms| Ageing { every_ms }),
         }
     }
 }
@@ -164,25 +151,6 @@ impl From<GateMessage> for Gate {
             drained_until: message.drained_until,
         }
     }
-}
-
-impl From<&ShareState> for ShareMessage {
-    fn from(share: &ShareState) -> Self {
-        Self {
-            lane: share.lane,
-            key: share.key.as_str().to_owned(),
-            waiting: share.waiting,
-            running: share.running,
-            priority: share.turn.map(|(priority, _)| priority),
-            pass: share.turn.map_or(0, |(_, pass)| pass),
-        }
-    }
-}
-
-fn share(message: ShareMessage) -> Result<ShareState, Undecodable> {
-    let ShareMessage { lane, key, waiting, running, priority, pass } = message;
-    let turn = priority.map(|priority| (priority, pass));
-    Ok(ShareState { lane, key: codec::name(&key)?, waiting, running, turn })
 }
 
 fn rounds_message(rounds: &[RoundState]) -> RoundsMessage {
@@ -233,24 +201,7 @@ pub(super) fn write(write: &WriteTransaction, delta: &Delta) -> Result<(), Error
         let clock = CountsMessage { waiting: delta.clock, running: 0 };
         put("clock".to_owned(), Some(clock.encode_to_vec()))?;
     }
-    write_shares(write, delta)
-}
-
-fn write_shares(write: &WriteTransaction, delta: &Delta) -> Result<(), Error> {
-    let mut table = write.open_table(SHARES).map_err(failed("open a table"))?;
-    let mut buffer = Vec::new();
-    for (number, state) in &delta.shares {
-        match state {
-            Some(state) => {
-                buffer.clear();
-                ShareMessage::from(state).encode_raw(&mut buffer);
-                let sealed = seal::close(u64::from(*number), &mut buffer);
-                table.insert(number, sealed).map_err(failed("write a share"))?;
-            }
-            None => drop(table.remove(number).map_err(failed("remove a share"))?),
-        }
-    }
-    Ok(())
+    shares::write(write, &delta.shares)
 }
 
 /// A table as it was read, part by part: they are restored in another order than they are stored.
@@ -273,14 +224,7 @@ impl Book {
             let bytes = seal::open(key.value(), value.value())?;
             book.add(key.value(), bytes).map_err(|error| Error::Damaged(error.to_string()))?;
         }
-        let shares = read.open_table(SHARES).map_err(failed("open a table"))?;
-        for entry in shares.iter().map_err(failed("read the shares"))? {
-            let (number, value) = entry.map_err(failed("read the shares"))?;
-            let bytes = seal::open(u64::from(number.value()), value.value())?;
-            let message = ShareMessage::decode(bytes).map_err(|error| Error::Damaged(error.to_string()))?;
-            let state = share(message).map_err(|error| Error::Damaged(error.to_string()))?;
-            book.shares.push((number.value(), state));
-        }
+        book.shares = shares::load(read)?;
         Ok(book)
     }
 
@@ -329,9 +273,6 @@ impl Book {
             flow.restore_share(*number, state);
         }
         for (scope, name, gate) in self.gates {
-            if scope == Scope::Queue && !flow.knows_queue(&name) {
-                return Err(lost("a queue"));
-            }
             flow.restore_gate(scope, &name, gate);
         }
         flow.restored();

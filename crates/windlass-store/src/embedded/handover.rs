@@ -16,11 +16,11 @@ use super::engine::Shared;
 use super::inbox::{Op, Reply};
 use super::machine::Machine;
 
-/// What the writer knows of limits.
+/// What the writer knows of limits and pauses.
 #[derive(Debug, Default)]
 pub(super) struct Limited {
     any: AtomicBool,
-    /// Queues and types with a limit.
+    /// Queues and types with a limit, and queues that are paused.
     gates: Mutex<HashSet<(Scope, Name)>>,
 }
 
@@ -28,20 +28,24 @@ impl Limited {
     /// When the store is opened.
     pub(super) fn load(&self, machine: &Machine) {
         let wide = [Scope::Queue, Scope::Type].into_iter().flat_map(|scope| machine.limits_of(scope));
-        self.gates.lock().extend(wide);
-        self.any.store(machine.is_limited(), Ordering::Relaxed);
+        let paused = machine.paused_queues().map(|queue| (Scope::Queue, queue.clone()));
+        let mut gates = self.gates.lock();
+        gates.extend(wide.chain(paused));
+        self.any.store(machine.is_limited() || !gates.is_empty(), Ordering::Relaxed);
     }
 
-    /// A limit was set or removed.
+    /// A limit was set or removed, or a queue paused or resumed.
     pub(super) fn note(&self, machine: &Machine, scope: Scope, name: &Name) {
+        let mut gates = self.gates.lock();
         if scope != Scope::Key {
-            let mut gates = self.gates.lock();
-            match machine.limit(scope, name) {
-                Some(_) => gates.insert((scope, name.clone())),
-                None => gates.remove(&(scope, name.clone())),
-            };
+            let paused = scope == Scope::Queue && machine.is_paused(name);
+            if paused || machine.limit(scope, name).is_some() {
+                gates.insert((scope, name.clone()));
+            } else {
+                gates.remove(&(scope, name.clone()));
+            }
         }
-        self.any.store(machine.is_limited(), Ordering::Relaxed);
+        self.any.store(machine.is_limited() || !gates.is_empty(), Ordering::Relaxed);
     }
 
     fn holds(&self, queue: &Name, kind: &Name) -> bool {

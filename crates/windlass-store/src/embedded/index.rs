@@ -8,6 +8,10 @@
 //!
 //! Which of the table's entries still count is known by the task: one that changed since the checkpoint (`dirty`) is
 //! described by memory alone, and its entries in the table are skipped.
+//!
+//! Where the queue ages, a lane has a window for each priority (`levels`), so that the first of every one is as near.
+
+mod levels;
 
 use std::collections::BTreeMap;
 
@@ -40,6 +44,14 @@ struct Lane {
     window: BTreeMap<Place, u64>,
     /// The window holds everything below; `None`: everything.
     bound: Option<Place>,
+    /// A lane for each priority instead of the window above; one that is not here has no entries anywhere.
+    levels: Option<Box<BTreeMap<u64, Lane>>>,
+}
+
+impl Lane {
+    fn new(on_disk: bool) -> Self {
+        Self { bound: on_disk.then_some((0, 0)), ..Self::default() }
+    }
 }
 
 /// Where the entries beyond memory are read from.
@@ -68,7 +80,7 @@ impl Index {
 
     /// Makes room for lanes up to this number. `on_disk` lanes may have entries in the table already.
     pub(super) fn add_lane(&mut self, on_disk: bool) {
-        self.lanes.push(Lane { window: BTreeMap::new(), bound: on_disk.then_some((0, 0)) });
+        self.lanes.push(Lane::new(on_disk));
     }
 
     /// Begins the lane of a key, under a number that may have been in use before. Nothing of that time is left: every task
@@ -78,7 +90,7 @@ impl Index {
         if self.keyed.len() <= number {
             self.keyed.resize_with(number + 1, Lane::default);
         }
-        self.keyed[number] = Lane { window: BTreeMap::new(), bound: on_disk.then_some((0, 0)) };
+        self.keyed[number] = Lane::new(on_disk);
     }
 
     fn lane(&self, lane: u32) -> &Lane {
@@ -96,11 +108,15 @@ impl Index {
     }
 
     pub(super) fn insert(&mut self, lane: u32, place: Place, seq: u64) {
-        let max = self.window_max();
-        let state = match lane.checked_sub(KEYED_LANES) {
+        let mut max = self.window_max();
+        let mut state = match lane.checked_sub(KEYED_LANES) {
             Some(number) => &mut self.keyed[number as usize],
             None => &mut self.lanes[lane as usize],
         };
+        if let Some(levels) = &mut state.levels {
+            max = levels::window_max(max, levels.len());
+            state = levels.entry(place.0).or_default();
+        }
         if state.bound.is_some_and(|bound| place >= bound) {
             self.fresh.insert((lane, place.0, place.1), seq);
             return;
@@ -118,7 +134,12 @@ impl Index {
     }
 
     pub(super) fn remove(&mut self, lane: u32, place: Place) {
-        if self.lane_mut(lane).window.remove(&place).is_none() {
+        let state = self.lane_mut(lane);
+        let removed = match &mut state.levels {
+            None => state.window.remove(&place),
+            Some(levels) => levels::remove(levels, place),
+        };
+        if removed.is_none() {
             let key = (lane, place.0, place.1);
             self.fresh.remove(&key);
             self.freezing.remove(&key);
@@ -128,7 +149,7 @@ impl Index {
     /// The first entry of a lane.
     pub(super) fn first(&mut self, lane: u32, beyond: &Beyond<'_>) -> Result<Option<(Place, u64)>, Error> {
         if self.lane(lane).window.is_empty() {
-            self.refill(lane, beyond)?;
+            self.refill(lane, None, beyond)?;
         }
         Ok(self.lane(lane).window.first_key_value().map(|(place, seq)| (*place, *seq)))
     }
@@ -142,7 +163,7 @@ impl Index {
         beyond: &Beyond<'_>,
     ) -> Result<(Vec<u64>, Option<Place>), Error> {
         while self.lane(lane).window.len() < limit && self.lane(lane).bound.is_some_and(|bound| bound < end) {
-            self.refill(lane, beyond)?;
+            self.refill(lane, None, beyond)?;
         }
         let state = self.lane(lane);
         let found: Vec<u64> = state.window.range(..end).take(limit).map(|(_, seq)| *seq).collect();
@@ -152,7 +173,11 @@ impl Index {
 
     /// How many entries stand before `place`; `None` if it lies beyond the window.
     pub(super) fn rank(&self, lane: u32, place: Place) -> Option<u64> {
-        let window = &self.lane(lane).window;
+        let state = self.lane(lane);
+        let window = match &state.levels {
+            None => &state.window,
+            Some(levels) => &levels.get(&place.0)?.window,
+        };
         window.contains_key(&place).then(|| window.range(..place).count() as u64)
     }
 
@@ -168,11 +193,13 @@ impl Index {
     }
 
     /// Moves the next entries beyond the bound into the window: those of the table whose tasks have not changed,
-    /// and the fresh ones, in order.
-    fn refill(&mut self, lane: u32, beyond: &Beyond<'_>) -> Result<(), Error> {
-        let Some(bound) = self.lane(lane).bound else { return Ok(()) };
-        let max = self.window_max().div_ceil(2);
-        let keys = (lane, bound.0, bound.1)..=(lane, u64::MAX, u64::MAX);
+    /// and the fresh ones, in order. Of one priority only, if the lane is kept by priority.
+    fn refill(&mut self, lane: u32, level: Option<u64>, beyond: &Beyond<'_>) -> Result<(), Error> {
+        let Some(state) = self.part(lane, level) else { return Ok(()) };
+        let Some(bound) = state.bound else { return Ok(()) };
+        let levels = self.lane(lane).levels.as_ref().map_or(1, |levels| levels.len());
+        let max = levels::window_max(self.window_max(), levels).div_ceil(2);
+        let keys = (lane, bound.0, bound.1)..=(lane, level.unwrap_or(u64::MAX), u64::MAX);
         let mut found: BTreeMap<Place, u64> = BTreeMap::new();
         for map in [&self.fresh, &self.freezing] {
             found.extend(map.range(keys.clone()).take(max + 1).map(|(key, seq)| ((key.1, key.2), *seq)));
@@ -197,9 +224,25 @@ impl Index {
             self.fresh.remove(&(lane, place.0, place.1));
             self.freezing.remove(&(lane, place.0, place.1));
         }
-        let state = self.lane_mut(lane);
-        state.bound = bound;
-        state.window.append(&mut found);
+        if let Some(state) = self.part_mut(lane, level) {
+            state.bound = bound;
+            state.window.append(&mut found);
+        }
         Ok(())
+    }
+
+    /// The lane, or the part of it that holds a priority.
+    fn part(&self, lane: u32, level: Option<u64>) -> Option<&Lane> {
+        match level {
+            None => Some(self.lane(lane)),
+            Some(level) => self.lane(lane).levels.as_ref()?.get(&level),
+        }
+    }
+
+    fn part_mut(&mut self, lane: u32, level: Option<u64>) -> Option<&mut Lane> {
+        match level {
+            None => Some(self.lane_mut(lane)),
+            Some(level) => self.lane_mut(lane).levels.as_mut()?.get_mut(&level),
+        }
     }
 }

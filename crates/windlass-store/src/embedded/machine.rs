@@ -12,6 +12,7 @@ mod gained;
 mod home;
 mod insert;
 mod ledger;
+mod levels;
 mod limits;
 mod operations;
 mod read;
@@ -46,6 +47,7 @@ use crate::store::{
     Committed, Error, Inserted, Ledger, LimitWritten, OperationWritten, ScheduleWritten, Settled, Signals,
     WorkflowInserted,
 };
+pub(super) use gained::Gained;
 pub(super) use read::{Listing, Stored};
 
 #[derive(Debug)]
@@ -160,11 +162,14 @@ impl Machine {
             awaited_prune: u64::MAX,
             awaited_gate: u64::MAX,
         };
-        for lane in 0..machine.names.lane_count() as u32 {
-            machine.refresh_head(READY_LANES + lane)?;
-        }
-        for share in machine.names.flow.share_numbers().collect::<Vec<_>>() {
-            machine.refresh_head(KEYED_LANES + share)?;
+        let lanes = (READY_LANES..).take(machine.names.lane_count());
+        let keyed = machine.names.flow.share_numbers().map(|share| KEYED_LANES + share);
+        for lane in lanes.chain(keyed).collect::<Vec<_>>() {
+            if machine.names.ages(lane) {
+                machine.split_lane(lane)?;
+            } else {
+                machine.refresh_head(lane)?;
+            }
         }
         Ok(machine)
     }
@@ -182,7 +187,7 @@ impl Machine {
                 self.insert(tasks, *atomic, Room::Bounded { max_depth: *max_depth })?
             }
             Command::Claim { claim, now } => Output::Claimed(self.claim(claim, *now)?),
-            Command::Commit { transitions } if !self.has_lanes_for(transitions) => Output::TooManyLanes,
+            Command::Commit { transitions } if !self.has_lanes_for(transitions)? => Output::TooManyLanes,
             Command::Commit { transitions } => {
                 let mut done = Vec::with_capacity(transitions.len());
                 for transition in transitions {
@@ -201,13 +206,19 @@ impl Machine {
             }
             Command::Schedule { write, tasks } => self.write_schedule(write, tasks)?,
             Command::Operate { write } => self.write_operation(write)?,
-            Command::Limit { set, now } => self.set_limit(set, *now),
+            Command::Limit { set, now } => self.set_limit(set, *now)?,
             Command::Workflow { insert, tasks } => self.insert_workflow(insert, tasks)?,
             Command::Settle { settles } => Output::Settled(self.settle_all(settles)?),
         };
         self.applied = index;
         self.broken = false;
         Ok(output)
+    }
+
+    /// As if this many lanes and keys were the most.
+    #[cfg(test)]
+    pub(super) fn bound_lanes(&mut self, lanes: usize, shares: usize) {
+        self.names.bounds = (lanes, shares);
     }
 
     /// Every running task gets a fresh lease: the last step of opening.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 use parking_lot::RwLock;
-use windlass_core::flow::{Flow, Next};
-use windlass_core::limits::LANES_MAX;
+use windlass_core::flow::{First, Flow, Next};
+use windlass_core::limits::{LANES_MAX, SHARES_MAX};
 use windlass_core::{Name, Priority, StateName};
 
 use super::codec;
@@ -22,7 +22,7 @@ use crate::store::Error;
 /// The first lane of ready tasks of a key.
 pub(super) const KEYED_LANES: u32 = 1 << 31;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Names {
     pub(super) flow: Flow,
     queues: Vec<Queue>,
@@ -35,6 +35,24 @@ pub(super) struct Names {
     changed: BTreeSet<u32>,
     /// How many lanes the tables know.
     saved_lanes: usize,
+    /// How many lanes there may be, and how many of keys.
+    pub(super) bounds: (usize, usize),
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self {
+            flow: Flow::default(),
+            queues: Vec::new(),
+            queue_numbers: HashMap::default(),
+            lanes: Vec::new(),
+            lane_names: LaneNames::default(),
+            lane_numbers: Vec::new(),
+            changed: BTreeSet::new(),
+            saved_lanes: 0,
+            bounds: (LANES_MAX, SHARES_MAX),
+        }
+    }
 }
 
 /// Queue and type of every lane of ready tasks. It only grows, so that records can be read beside the state.
@@ -119,8 +137,10 @@ impl Names {
         self.lanes.len()
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.lanes.len() >= LANES_MAX
+    /// How many more lanes, and how many more lanes of keys, there may be.
+    pub(super) fn room(&self) -> (usize, usize) {
+        let (lanes, shares) = self.bounds;
+        (lanes.saturating_sub(self.lanes.len()), shares.saturating_sub(self.flow.share_count()))
     }
 
     /// Queue and type of a lane.
@@ -189,6 +209,34 @@ impl Names {
             Some(share) => self.flow.share_head(share),
             None => self.flow.head(lane - READY_LANES),
         }
+    }
+
+    /// The number in line of the first task of a priority; of the first of all, where the queue does not age and it has this priority.
+    pub(super) fn first(&self, lane: u32, priority: u64) -> Option<u64> {
+        match share_of(lane) {
+            Some(share) => self.flow.share_first(share, priority),
+            None => self.flow.first(lane - READY_LANES, priority),
+        }
+    }
+
+    pub(super) fn set_first(&mut self, lane: u32, priority: u64, first: Option<First>) {
+        match share_of(lane) {
+            Some(share) => self.flow.set_share_first(share, priority, first),
+            None => self.flow.set_first(lane - READY_LANES, priority, first),
+        }
+    }
+
+    /// Whether the queue of a lane ages.
+    pub(super) fn ages(&self, lane: u32) -> bool {
+        self.flow.has_ageing() && self.flow.ages(self.whole_lane(lane) - READY_LANES)
+    }
+
+    /// The lanes of a queue, those of keys too.
+    pub(super) fn lanes_of(&self, queue: u32) -> Vec<u32> {
+        let whole = (READY_LANES..).zip(&self.lanes).filter(|(_, lane)| lane.queue == queue);
+        let of_queue = |share: &u32| self.lanes[self.flow.of_share(*share).0 as usize].queue == queue;
+        let keyed = self.flow.share_numbers().filter(of_queue).map(|share| KEYED_LANES + share);
+        whole.map(|(number, _)| number).chain(keyed).collect()
     }
 
     pub(super) fn set_head(&mut self, lane: u32, head: Option<Place>) {

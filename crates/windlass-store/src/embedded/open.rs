@@ -31,8 +31,8 @@ use crate::store::{Durability, Error, Signals};
 use crate::waiting::Waiting;
 
 /// The version of everything in the directory. 2: neighbouring tasks share a row of the index. 3: unique keys, keys of flow, a
-/// number for why a task was cancelled, tasks that move between queues, operations, a lane for ended tasks that others wait for.
-const FORMAT: u32 = 3;
+/// number for why a task was cancelled, tasks that move between queues, operations, a lane for ended tasks that others wait for. 4: neighbouring keys of flow share a row.
+const FORMAT: u32 = 4;
 const FORMAT_WORD: &str = "windlass-data";
 
 /// The saver's niceness: below the hot path, above what is idle.

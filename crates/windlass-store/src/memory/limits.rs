@@ -17,10 +17,10 @@ impl Tables {
         if set.limit.is_none() && !existed {
             return LimitWritten::Done { existed };
         }
-        if set.scope == Scope::Queue {
-            self.queue(&set.name);
-        }
         self.ready.flow.set_limit(set.scope, &set.name, set.limit, now.wall);
+        if set.scope == Scope::Queue && self.ready.flow.ageing(&set.name).is_some() {
+            self.ready.show_levels(&set.name);
+        }
         LimitWritten::Done { existed }
     }
 

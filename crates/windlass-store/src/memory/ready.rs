@@ -1,8 +1,8 @@
 //! Ready tasks by lane, and the choice among them, which is [`Flow`]'s.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use windlass_core::flow::{Flow, Next, Opened, Place, load};
+use windlass_core::flow::{First, Flow, Next, Opened, Place, load};
 use windlass_core::{Name, Record, State, StateName};
 
 #[derive(Debug)]
@@ -14,7 +14,14 @@ pub(super) struct Ready {
     /// Queue and type of each lane.
     lane_names: Vec<(Name, Name)>,
     /// The pending tasks of a lane, those of each key apart.
-    tasks: HashMap<(u32, Option<u32>), BTreeMap<Place, u64>>,
+    tasks: HashMap<(u32, Option<u32>), BTreeMap<Place, Waiting>>,
+}
+
+/// A pending task, and when it took its place.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    seq: u64,
+    ready_at: u64,
 }
 
 /// A queue of a claim, with the lanes that it may be served from (`None`: all).
@@ -54,7 +61,7 @@ impl Ready {
     /// Where a task stands or would stand when it is pending.
     fn home(&mut self, record: &Record) -> (u32, Option<u32>) {
         let lane = self.lane(&record.queue, &record.kind);
-        (lane, record.key.as_ref().map(|key| self.flow.share(lane, key)))
+        (lane, record.key.as_ref().map(|key| self.flow.share(lane, key).0))
     }
 
     /// A live task comes or goes on; `before` is the state it was in, `None` if it was not there.
@@ -65,8 +72,9 @@ impl Ready {
         }
         let home = self.home(record);
         if record.state == State::Pending {
-            self.tasks.entry(home).or_default().insert(place(record), record.seq);
-            self.show_head(home);
+            let waiting = Waiting { seq: record.seq, ready_at: record.ready_at };
+            self.tasks.entry(home).or_default().insert(place(record), waiting);
+            self.show(home, place(record).0);
         }
         self.flow.count(home.0, home.1, from, to);
     }
@@ -79,7 +87,7 @@ impl Ready {
         if line.is_empty() {
             self.tasks.remove(&home);
         }
-        self.show_head(home);
+        self.show(home, place(record).0);
     }
 
     /// A task is removed that was in this state.
@@ -88,6 +96,30 @@ impl Ready {
             let home = self.home(record);
             self.flow.count(home.0, home.1, Some(from), None);
         }
+    }
+
+    /// A task of this priority came or went.
+    fn show(&mut self, home: (u32, Option<u32>), level: u64) {
+        if !self.flow.ages(home.0) {
+            return self.show_head(home);
+        }
+        let of_level = (level, 0)..=(level, u64::MAX);
+        let first = self.tasks.get(&home).and_then(|line| line.range(of_level).next());
+        let first = first.map(|(place, it)| First { order: place.1, ready_at: it.ready_at });
+        match home {
+            (lane, None) => self.flow.set_first(lane, level, first),
+            (_, Some(share)) => self.flow.set_share_first(share, level, first),
+        }
+    }
+
+    /// A queue begins to age: the first task of every priority counts.
+    pub(super) fn show_levels(&mut self, queue: &Name) {
+        let lanes = &self.lane_names;
+        let here = |home: &(u32, Option<u32>)| lanes[home.0 as usize].0 == *queue;
+        let lines = self.tasks.iter().filter(|(home, _)| here(home));
+        let levels: BTreeSet<((u32, Option<u32>), u64)> =
+            lines.flat_map(|(home, line)| line.keys().map(|(level, _)| (*home, *level))).collect();
+        levels.into_iter().for_each(|(home, level)| self.show(home, level));
     }
 
     fn show_head(&mut self, home: (u32, Option<u32>)) {
@@ -109,7 +141,7 @@ impl Ready {
     }
 
     pub(super) fn seq(&self, next: &Next) -> u64 {
-        self.tasks[&(next.lane, next.share)][&next.place]
+        self.tasks[&(next.lane, next.share)][&next.place].seq
     }
 
     /// The chosen task is about to be claimed.
@@ -126,7 +158,8 @@ impl Ready {
         };
         let line = self.tasks.get(&(lane, share))?;
         let own = place(record);
-        let ahead = line.range(..own).take(most + 1).count();
+        let from = if self.flow.ages(lane) { (own.0, 0) } else { (0, 0) };
+        let ahead = line.range(from..own).take(most + 1).count();
         (line.contains_key(&own) && ahead <= most).then_some(ahead as u64)
     }
 

@@ -30,7 +30,7 @@ async fn store_with(adjust: fn(&mut Options)) -> Harness {
     Harness::persistent(clock, open).await
 }
 
-async fn usual() -> Harness {
+pub(crate) async fn usual() -> Harness {
     store_with(|_| {}).await
 }
 

@@ -1,6 +1,7 @@
 //! The stores, from outside.
 
 mod embedded;
+mod large;
 mod memory;
 mod model;
 mod redis;

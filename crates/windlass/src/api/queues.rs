@@ -94,5 +94,6 @@ pub(crate) fn body(view: QueueView, now: u64) -> QueueBody {
             completed_per_second: view.completed_per_second,
             failed_per_second: view.failed_per_second,
         },
+        ageing: view.ageing.map(Into::into),
     }
 }

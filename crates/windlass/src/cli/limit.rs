@@ -2,7 +2,7 @@
 
 use windlass_core::Name;
 use windlass_core::flow::Scope;
-use windlass_proto::rest::{LimitBody, LimitInput, RateBody, Seconds};
+use windlass_proto::rest::{AgeingBody, LimitBody, LimitInput, RateBody, Seconds};
 
 use super::args::{self, Connect};
 use super::error::Failure;
@@ -13,6 +13,7 @@ use super::output::{Output, table};
   windlass limit set key tenant-7 --max-concurrency 5 --weight 3
   windlass limit set type email.send --rate 100/1m
   windlass limit set queue imports --paused
+  windlass limit set queue reports --ageing 10s
   windlass limit list --scope key")]
 pub(crate) enum Command {
     /// List limits with what waits and runs under them
@@ -71,6 +72,9 @@ pub(crate) struct SetArgs {
     /// Nothing starts
     #[arg(long)]
     paused: bool,
+    /// Tasks of the queue gain a step of priority for every SPAN that they wait, like 10s
+    #[arg(long, value_name = "SPAN", value_parser = ageing)]
+    ageing: Option<AgeingBody>,
 }
 
 pub(crate) async fn run(command: Command, output: &Output) -> Result<(), Failure> {
@@ -88,6 +92,7 @@ pub(crate) async fn run(command: Command, output: &Output) -> Result<(), Failure
                 weight: args.weight,
                 max_depth: args.max_depth,
                 paused: args.paused,
+                ageing: args.ageing,
             };
             let client = args.one.connect.client()?;
             show_one(client.set_limit(args.one.scope, &args.one.name, &limit).await?, output);
@@ -118,12 +123,14 @@ fn show(limits: &[LimitBody]) -> String {
             limit.rate.map(rate).unwrap_or_default(),
             number(limit.weight.map(u64::from)),
             number(limit.max_depth),
+            limit.ageing.map(|ageing| format!("{} s", ageing.every_seconds.0)).unwrap_or_default(),
             limit.running.to_string(),
             limit.waiting.to_string(),
             limit.blocked.as_ref().map(|reason| reason.text.clone()).unwrap_or_default(),
         ]
     });
-    let header = ["SCOPE", "NAME", "CONCURRENCY", "RATE", "WEIGHT", "DEPTH", "RUNNING", "WAITING", ""];
+    let header =
+        ["SCOPE", "NAME", "CONCURRENCY", "RATE", "WEIGHT", "DEPTH", "AGEING", "RUNNING", "WAITING", ""];
     table(&header, rows.collect())
 }
 
@@ -137,6 +144,11 @@ fn rate(text: &str) -> Result<RateBody, String> {
     let count = count.parse().map_err(|_| "must begin with a whole number, like 100/1m".to_owned())?;
     let span = args::duration(span)?;
     Ok(RateBody { count, per_seconds: Seconds::from_ms(span.as_millis() as u64) })
+}
+
+fn ageing(span: &str) -> Result<AgeingBody, String> {
+    let span = args::duration(span)?;
+    Ok(AgeingBody { every_seconds: Seconds::from_ms(span.as_millis() as u64) })
 }
 
 #[cfg(test)]

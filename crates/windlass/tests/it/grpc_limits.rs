@@ -3,8 +3,8 @@
 use tonic::Code;
 use windlass_proto::grpc::v1::admin_service_client::AdminServiceClient;
 use windlass_proto::grpc::v1::{
-    GetLimitRequest, LimitRate, ListLimitsRequest, NewTask, RemoveLimitRequest, SetLimitRequest,
-    SubmitTaskRequest,
+    GetLimitRequest, GetQueueRequest, LimitAgeing, LimitRate, ListLimitsRequest, NewTask, RemoveLimitRequest,
+    SetLimitRequest, SubmitTaskRequest,
 };
 
 use crate::broker_process::BrokerProcess;
@@ -35,6 +35,21 @@ async fn a_limit_set_by_one_door_is_seen_through_the_other() {
     let full = tasks.submit_task(submit).await.unwrap_err();
     assert!(full.code() == Code::Unavailable || full.code() == Code::ResourceExhausted, "{full:?}");
     assert!(full.message().contains("key tenant-7"), "{full:?}");
+
+    let ages = SetLimitRequest {
+        scope: "queue".into(),
+        name: "default".into(),
+        ageing: Some(LimitAgeing { every_seconds: 2.5 }),
+        ..SetLimitRequest::default()
+    };
+    let aged = admin.set_limit(ages.clone()).await.unwrap().into_inner();
+    assert_eq!(aged.ageing, ages.ageing);
+    let queue = GetQueueRequest { name: "default".into() };
+    assert_eq!(admin.get_queue(queue).await.unwrap().into_inner().ageing, ages.ageing);
+    let wrong = SetLimitRequest { scope: "type".into(), ..ages };
+    assert_eq!(admin.set_limit(wrong).await.unwrap_err().code(), Code::InvalidArgument);
+    let gone = RemoveLimitRequest { scope: "queue".into(), name: "default".into() };
+    admin.remove_limit(gone).await.unwrap();
 
     let page = admin.list_limits(ListLimitsRequest::default()).await.unwrap().into_inner();
     assert_eq!((page.limits.len(), page.limits[0].waiting), (1, 1));

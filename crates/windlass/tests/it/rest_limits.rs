@@ -101,6 +101,45 @@ fn what_holds_a_task_is_explained_and_a_full_key_is_named() {
     assert!(text.contains("type t is paused"), "{text}");
 }
 
+/// The low one came first and the high one right after it: it is ahead only where waiting counts.
+#[test]
+fn waiting_counts_as_priority_where_a_queue_ages() {
+    let mut broker = BrokerProcess::start();
+    let mut client = broker.client();
+    let path = format!("{LIMITS}/queue/aged");
+    put(&mut client, &path, &json!({"ageing": {"every_seconds": 0}})).refused(422, "out_of_range");
+    put(&mut client, &format!("{LIMITS}/key/k"), &json!({"ageing": {"every_seconds": 1}}))
+        .refused(422, "out_of_range");
+    let set = put(&mut client, &path, &json!({"ageing": {"every_seconds": 0.001}})).expect(201);
+    assert_eq!(set["ageing"]["every_seconds"], json!(0.001));
+    let add = |client: &mut Client, queue: &str, priority: u8| {
+        let body = json!({"type": "t", "queue": queue, "priority": priority}).to_string();
+        client.post("/api/v1/tasks", &body).expect(201)["id"].as_str().unwrap().to_owned()
+    };
+    let lows = ["aged", "strict"].map(|queue| add(&mut client, queue, 10));
+    let explained = format!("/api/v1/tasks/{}/explain", lows[0]);
+    // Ninety steps are worth ninety milliseconds; the broker says when they are over.
+    let counts_as = |client: &mut Client| {
+        let reasons = client.get(&explained).expect(200)["reasons"].to_string();
+        let (_, rest) = reasons.split_once("counts as ").unwrap_or_else(|| panic!("{reasons}"));
+        rest.split(',').next().unwrap().parse::<u64>().unwrap()
+    };
+    while counts_as(&mut client) <= 101 {
+        thread::yield_now();
+    }
+    let highs = ["aged", "strict"].map(|queue| add(&mut client, queue, 100));
+    assert_eq!(client.get("/api/v1/queues/aged").expect(200)["ageing"]["every_seconds"], json!(0.001));
+    broker.kill_and_restart();
+    let mut client = broker.client();
+    for (queue, first) in [("aged", &lows[0]), ("strict", &highs[1])] {
+        let body = json!({"worker_id": "w", "queues": [queue], "max": 1}).to_string();
+        let claimed = client.post("/api/v1/claim", &body).expect(200);
+        assert_eq!(claimed["tasks"][0]["id"], json!(first), "{queue}");
+    }
+    put(&mut client, &path, &json!({})).expect(200);
+    assert_eq!(client.get(&path).expect(200)["ageing"], Value::Null);
+}
+
 /// Four workers check with each other that a cap of five is never exceeded, while the broker is killed and started again.
 #[test]
 fn a_cap_holds_at_every_instant_over_a_kill() {

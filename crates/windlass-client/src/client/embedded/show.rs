@@ -30,6 +30,7 @@ pub(super) fn queue(view: QueueView, now: u64) -> QueueBody {
             completed_per_second: view.completed_per_second,
             failed_per_second: view.failed_per_second,
         },
+        ageing: view.ageing.map(Into::into),
     }
 }
 

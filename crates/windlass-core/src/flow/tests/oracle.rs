@@ -23,17 +23,19 @@ fn step() -> impl Strategy<Value = Step> {
         prop::option::of((1u32..5, 1u64..400)),
         1u32..5,
         prop::bool::weighted(0.1),
+        prop::option::of(1u64..300),
     )
-        .prop_map(|(max_concurrency, rate, weight, paused)| Limit {
+        .prop_map(|(max_concurrency, rate, weight, paused, ageing)| Limit {
             max_concurrency,
             rate: rate.map(|(count, per_ms)| Rate { count, per_ms }),
             weight,
             paused,
+            ageing: ageing.map(|every_ms| Ageing { every_ms }),
             ..Limit::default()
         });
     let kinds = prop::option::of(prop::collection::vec(0usize..3, 0..3));
     prop_oneof![
-        8 => (0u32..2, 0usize..3, 0usize..4, 0u64..2)
+        8 => (0u32..2, 0usize..3, 0usize..4, 0u64..3)
             .prop_map(|(queue, kind, key, priority)| Step::Add { queue, kind, key, priority }),
         8 => (0u32..2, kinds, 0u64..60).prop_map(|(queue, kinds, after)| Step::Claim { queue, kinds, after }),
         5 => (any::<usize>(), prop::bool::weighted(0.3)).prop_map(|(pick, back)| Step::End { pick, back }),
@@ -47,7 +49,8 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Debug, Default)]
 struct Oracle {
     gates: HashMap<(Scope, String), Gate>,
-    turns: HashMap<(u32, String), (u64, u64)>,
+    /// By lane, key and priority.
+    turns: HashMap<(u32, String, u64), u64>,
     /// By queue and priority: level, front, plain.
     queues: HashMap<(u32, u64), [u64; 3]>,
     /// By lane and priority: level, plain.
@@ -103,11 +106,17 @@ impl Oracle {
         of_lane.max(self.queues.get(&(queue, priority)).map_or(0, |round| round[0].max(round[2])))
     }
 
-    /// The first pending task of every lane and key.
-    fn heads(bench: &Bench) -> Vec<(u64, Job)> {
-        let mut heads: HashMap<(u32, Option<String>), (u64, Job)> = HashMap::new();
+    fn ageing(&self, queue: u32) -> Option<Ageing> {
+        self.gates.get(&(Scope::Queue, format!("q{queue}"))).and_then(|gate| gate.limit.ageing)
+    }
+
+    /// The first pending task of every lane and key, and of every priority where priorities age.
+    fn heads(&self, bench: &Bench) -> Vec<(u64, Job)> {
+        let mut heads: HashMap<(u32, Option<String>, u64), (u64, Job)> = HashMap::new();
         for (id, job) in bench.tasks.iter().filter(|(_, job)| !job.running) {
-            let head = heads.entry((job.lane, job.key.clone())).or_insert_with(|| (*id, job.clone()));
+            let ages = self.ageing(bench.flow.lanes[job.lane as usize].queue).is_some();
+            let level = if ages { job.place.0 } else { 0 };
+            let head = heads.entry((job.lane, job.key.clone(), level)).or_insert_with(|| (*id, job.clone()));
             if job.place < head.1.place {
                 *head = (*id, job.clone());
             }
@@ -116,20 +125,28 @@ impl Oracle {
     }
 
     fn choose(&self, bench: &Bench, queue: u32, wanted: Option<&[u32]>) -> Option<(u64, Job)> {
-        let candidates = Self::heads(bench).into_iter().filter(|(_, job)| {
+        let candidates = self.heads(bench).into_iter().filter(|(_, job)| {
             let names = names(bench, job);
             names.0 == queue
                 && wanted.is_none_or(|lanes| lanes.contains(&job.lane))
                 && self.is_open(bench, &names)
         });
         let candidates: Vec<(u64, Job)> = candidates.collect();
+        let Some(ageing) = self.ageing(queue) else { return self.choose_of(&candidates, queue, wanted) };
+        let at = |level: u64| candidates.iter().filter(move |(_, job)| job.place.0 == level).cloned();
+        let levels = (0..3).filter_map(|level| self.choose_of(&at(level).collect::<Vec<_>>(), queue, wanted));
+        // Whoever counts as higher, had both waited until the end of time; of equals the higher by itself.
+        levels.min_by_key(|(_, job)| (job.ready_at + job.place.0 * ageing.every_ms, job.place.0))
+    }
+
+    fn choose_of(&self, candidates: &[(u64, Job)], queue: u32, wanted: Option<&[u32]>) -> Option<(u64, Job)> {
         // Of the tasks without a key only the first in line takes part.
         let plain = candidates.iter().filter(|(_, job)| job.key.is_none()).min_by_key(|(_, job)| job.place);
         let keyed = candidates.iter().filter(|(_, job)| job.key.is_some());
         let rank = |job: &Job| {
             let (priority, order) = job.place;
             let pass = match &job.key {
-                Some(key) => self.turns[&(job.lane, key.clone())].1,
+                Some(key) => self.turns[&(job.lane, key.clone(), job.place.0)],
                 None => self.plain(queue, job, wanted),
             };
             (priority, pass, job.key.is_none(), order)
@@ -154,7 +171,7 @@ impl Oracle {
                 Some(lanes) => lanes.iter().map(|lane| self.level(queue, *lane, priority)).max().unwrap_or(0),
             };
             let paid = match &job.key {
-                Some(key) => self.turns[&(job.lane, key.clone())].1,
+                Some(key) => self.turns[&(job.lane, key.clone(), job.place.0)],
                 None => self.plain(queue, job, wanted),
             };
             let start = paid.max(reached);
@@ -171,11 +188,11 @@ impl Oracle {
             match &job.key {
                 Some(key) => {
                     let pass = start + ROUND / self.weight(key);
-                    for ((lane, of), turn) in &mut self.turns {
+                    for ((lane, of, level), paid) in &mut self.turns {
                         let here = bench.flow.lanes[*lane as usize].queue == queue;
                         let wanted = wanted.is_none_or(|lanes| lanes.contains(lane));
-                        if of == key && here && wanted && turn.0 == priority {
-                            turn.1 = turn.1.max(pass);
+                        if of == key && here && wanted && *level == priority {
+                            *paid = pass.max(*paid);
                         }
                     }
                 }
@@ -203,29 +220,30 @@ impl Oracle {
 
     /// Keys join and leave the rounds as their heads tell.
     fn look(&mut self, bench: &Bench) {
-        let heads = Self::heads(bench);
-        let priority = |lane: u32, key: &str| {
-            let head = heads.iter().find(|(_, job)| job.lane == lane && job.key.as_deref() == Some(key));
-            head.map(|(_, job)| job.place.0)
-        };
-        self.turns.retain(|(lane, key), turn| priority(*lane, key) == Some(turn.0));
+        let heads = self.heads(bench);
+        self.turns.retain(|(lane, key, priority), _| {
+            let is_head =
+                |job: &Job| job.lane == *lane && job.key.as_ref() == Some(key) && job.place.0 == *priority;
+            heads.iter().any(|(_, job)| is_head(job))
+        });
         // A round that everybody left is forgotten before somebody enters it again.
         let queue_of = |lane: u32| bench.flow.lanes[lane as usize].queue;
         let turns = &self.turns;
         self.queues.retain(|(queue, priority), _| {
-            turns.iter().any(|((lane, _), turn)| queue_of(*lane) == *queue && turn.0 == *priority)
+            turns.keys().any(|(lane, _, level)| queue_of(*lane) == *queue && level == priority)
         });
-        self.lanes.retain(|at, _| turns.iter().any(|((lane, _), turn)| (*lane, turn.0) == *at));
+        self.lanes.retain(|at, _| turns.keys().any(|(lane, _, level)| (*lane, *level) == *at));
         for (_, job) in &heads {
             let Some(key) = &job.key else { continue };
             let (queue, priority) = (queue_of(job.lane), job.place.0);
-            if self.turns.contains_key(&(job.lane, key.clone())) {
+            let turn = (job.lane, key.clone(), priority);
+            if self.turns.contains_key(&turn) {
                 continue;
             }
             let pass = self.level(queue, job.lane, priority) + ROUND / self.weight(key);
             self.queues.entry((queue, priority)).or_default();
             self.lanes.entry((job.lane, priority)).or_default();
-            self.turns.insert((job.lane, key.clone()), (priority, pass));
+            self.turns.insert(turn, pass);
         }
     }
 }
@@ -244,6 +262,7 @@ fn run(steps: Vec<Step>) {
     for step in steps {
         match step {
             Step::Add { queue, kind, key, priority } => {
+                bench.now = now;
                 bench.add(queue, KINDS[kind], KEYS[key], priority);
             }
             Step::Claim { queue, kinds, after } => {
@@ -271,7 +290,10 @@ fn run(steps: Vec<Step>) {
             }
             Step::Limit { scope, name: number, limit } => {
                 let (scope, text) = scope_name(scope, number);
-                bench.flow.set_limit(scope, &name(&text), limit, now);
+                // Only queues age.
+                let limit = limit
+                    .map(|limit| Limit { ageing: limit.ageing.filter(|_| scope == Scope::Queue), ..limit });
+                bench.set_limit(scope, &text, limit, now);
                 let key = (scope, text);
                 match limit {
                     Some(limit) => {

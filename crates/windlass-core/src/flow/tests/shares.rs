@@ -253,3 +253,58 @@ fn a_blocked_key_leaves_no_trace_in_the_order() {
     bench.flow.set_limit(Scope::Key, &name("k"), None, 0);
     assert_eq!(bench.claim(0, None, 0), Some(ids[3]));
 }
+
+#[test]
+fn the_room_of_a_queue_is_what_its_limit_has_left() {
+    let mut bench = Bench::new(1);
+    for _ in 0..4 {
+        bench.add(0, "t", None, 155);
+    }
+    assert_eq!(bench.flow.room(0), None);
+    let mut limit = Limit { max_concurrency: Some(3), ..Limit::default() };
+    bench.flow.set_limit(Scope::Queue, &name("q0"), Some(limit), 0);
+    assert_eq!(bench.flow.room(0), Some(3));
+    assert!(bench.claim(0, None, 0).is_some());
+    assert_eq!(bench.flow.room(0), Some(2));
+    limit.rate = Some(Rate { count: 1, per_ms: 1000 });
+    bench.flow.set_limit(Scope::Queue, &name("q0"), Some(limit), 0);
+    assert_eq!(bench.flow.room(0), Some(1));
+    assert!(bench.claim(0, None, 0).is_some());
+    assert_eq!(bench.flow.room(0), None, "it is closed, and what opens it tells");
+}
+
+#[test]
+fn limits_that_come_and_go_leave_nothing_behind() {
+    let mut bench = Bench::new(1);
+    let cap = Limit { max_concurrency: Some(1), ..Limit::default() };
+    for i in 0..100 {
+        for scope in Scope::ALL {
+            let text = name(&format!("name-{i}"));
+            assert!(!bench.flow.set_limit(scope, &text, Some(cap), 0));
+            assert!(bench.flow.status(scope, &text).is_some());
+            assert!(bench.flow.set_limit(scope, &text, None, 0));
+        }
+    }
+    let flow = &bench.flow;
+    assert_eq!((flow.lines.len(), flow.kinds.len(), flow.keys.len()), (1, 1, 1));
+    assert!(flow.kind_numbers.is_empty() && flow.key_numbers.is_empty() && flow.absents.is_empty());
+}
+
+#[test]
+fn a_limit_waits_for_its_queue() {
+    let mut bench = Bench::new(1);
+    let cap = Limit { max_concurrency: Some(1), ..Limit::default() };
+    bench.flow.set_limit(Scope::Queue, &name("q1"), Some(Limit { max_concurrency: Some(9), ..cap }), 0);
+    assert!(bench.flow.set_limit(Scope::Queue, &name("q1"), Some(cap), 0));
+    let mut saved = Saved::default();
+    bench.restart(&mut saved);
+    bench.flow.add_queue(&name("q1"));
+    for _ in 0..2 {
+        bench.add(1, "t", None, 155);
+    }
+    assert_eq!(bench.flow.status(Scope::Queue, &name("q1")).map(|it| it.waiting), Some(2));
+    assert!(bench.claim(1, None, 0).is_some());
+    assert!(bench.claim(1, None, 0).is_none());
+    assert!(bench.flow.set_limit(Scope::Queue, &name("q1"), None, 0));
+    assert!(bench.claim(1, None, 0).is_some());
+}

@@ -7,6 +7,7 @@ use crate::embedded::codec::encode_record;
 use crate::embedded::dirty::{Keys, PRUNE_LANE, Slot, Slots, TELL_LANE, WAKE_LANE, tell_place};
 use crate::embedded::index::Place;
 use crate::embedded::machine::Frame;
+use crate::embedded::names::KEYED_LANES;
 use crate::embedded::tables::block::{BLOCK_TASKS, Entry, INLINE_BYTES_MAX, entries};
 use crate::embedded::tables::ids::{self, Dated};
 use crate::embedded::tables::set::{SPAN, Set};
@@ -224,7 +225,13 @@ fn write_order(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
     let row = |(lane, a, b): OrderKey| (lane, a, b / SPAN);
     for (keys, present) in in_place.into_iter().flat_map(Changes::sorted) {
         for keys in keys.chunk_by(|x, y| row(*x) == row(*y)) {
-            write_set(&mut table, row(keys[0]), keys.iter().map(|key| key.2), present)?;
+            let (row, members) = (row(keys[0]), keys.iter().map(|key| key.2));
+            // A key mostly has few tasks, so that its row is new or goes whole.
+            if row.0 >= KEYED_LANES {
+                replace_set(&mut table, row, members, present)?;
+            } else {
+                write_set(&mut table, row, members, present)?;
+            }
         }
     }
     let mut table = write.open_table(MOVED).map_err(failed("open a table"))?;
@@ -281,6 +288,35 @@ where
         let mut buffer = Vec::with_capacity(160);
         set.encode(&mut buffer);
         table.insert(key, seal::close(key, &mut buffer)).map_err(failed("write an order"))?;
+    }
+    Ok(())
+}
+
+/// The same where the row is mostly not there before or not there after: it is looked for once.
+fn replace_set(
+    table: &mut Table<'_, OrderKey, &'static [u8]>,
+    key: OrderKey,
+    members: impl Iterator<Item = u64>,
+    present: bool,
+) -> Result<(), Error> {
+    let members: Vec<u64> = members.collect();
+    let with = |mut set: Set| {
+        members.iter().for_each(|number| set.put(*number, present));
+        let mut buffer = Vec::with_capacity(16);
+        set.encode(&mut buffer);
+        buffer
+    };
+    let stored = if present {
+        let mut alone = with(Set::default());
+        let old = table.insert(key, seal::close(key, &mut alone)).map_err(failed("write an order"))?;
+        old.map(|old| Set::decode(seal::open(key, old.value())?)).transpose()?
+    } else {
+        let old = table.remove(key).map_err(failed("remove an order"))?;
+        old.map(|old| Set::decode(seal::open(key, old.value())?)).transpose()?
+    };
+    let mut rest = stored.map(with).unwrap_or_default();
+    if !rest.is_empty() {
+        table.insert(key, seal::close(key, &mut rest)).map_err(failed("write an order"))?;
     }
     Ok(())
 }

@@ -54,7 +54,7 @@ impl Machine {
         let (from, grown) = (slot.record.state_name(), weight(&slot.record));
         slot.record.evolve(change, number);
         let record = slot.record.clone();
-        let home = self.rehome(seq, &record, from, stood);
+        let home = self.rehome(seq, &record, from, stood)?;
         self.dirty.grew(weight(&record).saturating_sub(grown));
         if change.takes_place() {
             self.next_number += 1;

@@ -76,7 +76,12 @@ impl Machine {
     ) -> Result<Option<Task>, Error> {
         let lane = lane_of(next);
         let dirty = |seq| self.dirty.contains(seq);
-        let head = self.index.first(lane, &Beyond { snapshot: &self.snapshot, dirty: &dirty })?;
+        let beyond = Beyond { snapshot: &self.snapshot, dirty: &dirty };
+        let head = if self.names.ages(lane) {
+            self.index.first_at(lane, next.place.0, &beyond)?
+        } else {
+            self.index.first(lane, &beyond)?
+        };
         let seq = head
             .filter(|(found, _)| *found == next.place)
             .map(|(_, seq)| seq)

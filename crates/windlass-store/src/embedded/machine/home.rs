@@ -10,28 +10,34 @@ use crate::store::Error;
 
 impl Machine {
     /// Where a task with a key stands from now on: the lane of a key is given up while it has no live task.
-    pub(super) fn rehome(&mut self, seq: u64, record: &Record, from: StateName, stood: u32) -> u32 {
-        let Some(key) = &record.key else { return stood };
+    pub(super) fn rehome(
+        &mut self,
+        seq: u64,
+        record: &Record,
+        from: StateName,
+        stood: u32,
+    ) -> Result<u32, Error> {
+        let Some(key) = &record.key else { return Ok(stood) };
         if load(from).is_some() || load(record.state_name()).is_none() {
-            return stood;
+            return Ok(stood);
         }
         let lane = self.dirty.get(seq).map_or(stood, |slot| slot.lane);
-        let home = self.keyed_lane(lane, key);
+        let home = self.keyed_lane(lane, key)?;
         if let Some(slot) = self.dirty.active_mut(seq) {
             slot.home = home;
         }
-        home
+        Ok(home)
     }
 
     /// The lane of a key beside that of its queue and type, made if need be.
-    pub(super) fn keyed_lane(&mut self, lane: u32, key: &Name) -> u32 {
-        let flow = &mut self.names.flow;
-        if let Some(share) = flow.find_share(lane - READY_LANES, key) {
-            return KEYED_LANES + share;
+    pub(super) fn keyed_lane(&mut self, lane: u32, key: &Name) -> Result<u32, Error> {
+        let (share, made) = self.names.flow.share(lane - READY_LANES, key);
+        let home = KEYED_LANES + share;
+        if made {
+            self.index.begin_keyed(home, false);
+            self.split_lane(home)?;
         }
-        let home = KEYED_LANES + flow.share(lane - READY_LANES, key);
-        self.index.begin_keyed(home, false);
-        home
+        Ok(home)
     }
 
     /// Where a task that memory does not describe stands when it is pending.

@@ -1,7 +1,6 @@
 //! Adding tasks.
 
 use windlass_core::flow::load;
-use windlass_core::limits::SHARES_MAX;
 use windlass_core::{Body, Name, NewTask, Record, Task, TaskId};
 
 use super::dependents::Wanted;
@@ -29,13 +28,14 @@ impl Machine {
     }
 
     fn lacks_lanes(&self, tasks: &[Submitted]) -> bool {
-        let keyed = tasks.iter().filter(|new| new.task.key.is_some()).count();
-        (self.names.is_full() && !tasks.iter().all(|new| self.has_lane(new)))
-            || (keyed > 0 && self.names.flow.share_count() + keyed > SHARES_MAX && self.lacks_shares(tasks))
+        let (lanes, shares) = self.names.room();
+        let keyed = || tasks.iter().filter(|new| new.task.key.is_some()).count();
+        (lanes == 0 && !tasks.iter().all(|new| self.has_lane(new)))
+            || (tasks.len() > shares && keyed() > shares && self.lacks_shares(tasks, shares))
     }
 
     /// Near the limit it counts which keys are new: those that are known have their place.
-    fn lacks_shares(&self, tasks: &[Submitted]) -> bool {
+    fn lacks_shares(&self, tasks: &[Submitted], room: usize) -> bool {
         let is_new = |new: &&Submitted| {
             new.task.key.as_ref().is_some_and(|key| {
                 let queue = self.names.queue_number(&new.task.queue);
@@ -43,7 +43,7 @@ impl Machine {
                 lane.is_none_or(|lane| self.names.flow.find_share(lane - READY_LANES, key).is_none())
             })
         };
-        self.names.flow.share_count() + tasks.iter().filter(is_new).count() > SHARES_MAX
+        tasks.iter().filter(is_new).count() > room
     }
 
     /// Why tasks cannot be added all together; `None` if they can.
@@ -95,7 +95,7 @@ impl Machine {
         let same = |lane: &u32| self.names.of_lane(*lane) == Some((&new.task.queue, &new.task.kind));
         let lane = match latest.filter(same) {
             Some(lane) => lane,
-            None => self.lane_of(&new.task.queue, &new.task.kind),
+            None => self.lane_of(&new.task.queue, &new.task.kind)?,
         };
         *latest = Some(lane);
         let queue = self.names.queue_of_lane(lane);
@@ -106,7 +106,7 @@ impl Machine {
             record.kind = kind.clone();
         }
         let home = match &record.key {
-            Some(key) => self.keyed_lane(lane, key),
+            Some(key) => self.keyed_lane(lane, key)?,
             None => lane,
         };
         if let Some(share) = share_of(home).filter(|_| record.key.is_some()) {

@@ -11,19 +11,23 @@ use crate::embedded::dirty::READY_LANES;
 use crate::store::{Error, Hold, LimitWritten, ListLimits, SetLimit};
 
 impl Machine {
-    pub(super) fn set_limit(&mut self, set: &SetLimit, now: u64) -> Output {
+    pub(super) fn set_limit(&mut self, set: &SetLimit, now: u64) -> Result<Output, Error> {
         let flow = &self.names.flow;
         let existed = flow.status(set.scope, &set.name).is_some();
         if set.limit.is_some() && !existed && flow.limit_count() >= LIMITS_MAX {
-            return Output::Limited(LimitWritten::TooMany);
+            return Ok(Output::Limited(LimitWritten::TooMany));
         }
         if set.limit.is_some() || existed {
-            if set.scope == Scope::Queue {
-                self.names.add_queue(&set.name);
-            }
+            // A queue that is not there yet is not made for its limit, which may go before it comes.
+            let queue = self.names.queue_number(&set.name).filter(|_| set.scope == Scope::Queue);
+            let aged = self.names.flow.ageing(&set.name).is_some();
             self.names.flow.set_limit(set.scope, &set.name, set.limit, now);
+            let ages = set.limit.is_some_and(|limit| limit.ageing.is_some());
+            if let Some(queue) = queue.filter(|_| ages != aged) {
+                self.set_ageing(queue, ages)?;
+            }
         }
-        Output::Limited(LimitWritten::Done { existed })
+        Ok(Output::Limited(LimitWritten::Done { existed }))
     }
 
     pub(in crate::embedded) fn is_limited(&self) -> bool {
@@ -32,6 +36,14 @@ impl Machine {
 
     pub(in crate::embedded) fn limit(&self, scope: Scope, name: &Name) -> Option<Status> {
         self.names.flow.status(scope, name)
+    }
+
+    pub(in crate::embedded) fn is_paused(&self, queue: &Name) -> bool {
+        self.names.queue_number(queue).is_some_and(|queue| self.names.queue(queue).paused)
+    }
+
+    pub(in crate::embedded) fn paused_queues(&self) -> impl Iterator<Item = &Name> {
+        self.names.queues().filter(|(_, queue)| queue.paused).map(|(_, queue)| &queue.name)
     }
 
     pub(in crate::embedded) fn limits_of(&self, scope: Scope) -> impl Iterator<Item = (Scope, Name)> {

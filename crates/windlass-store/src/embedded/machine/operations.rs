@@ -13,7 +13,7 @@ impl Machine {
         }
         let mut committed = Vec::new();
         if let OperationChange::Step { transitions, .. } = &write.change {
-            if !self.has_lanes_for(transitions) {
+            if !self.has_lanes_for(transitions)? {
                 return Ok(Output::TooManyLanes);
             }
             for transition in transitions {

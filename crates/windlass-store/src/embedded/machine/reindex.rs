@@ -1,5 +1,7 @@
 //! Keeping the orders, the heads of the lanes and the loops' deadlines in step with a task.
 
+use windlass_core::flow::First;
+
 use super::Machine;
 use crate::embedded::dirty::{Keys, PRUNE_LANE, TELL_LANE, WAKE_LANE, tell_place};
 use crate::embedded::index::{Beyond, Place};
@@ -54,14 +56,23 @@ impl Machine {
     ) -> Result<(), Error> {
         if let Some((lane, place)) = old {
             self.index.remove(lane, place);
-            if self.names.head(lane) == Some(place) {
-                self.refresh_head(lane)?;
+            if self.names.first(lane, place.0) == Some(place.1) {
+                if self.names.ages(lane) {
+                    self.refresh_first(lane, place.0)?;
+                } else {
+                    self.refresh_head(lane)?;
+                }
             }
         }
         if let Some((lane, place)) = new {
             self.index.insert(lane, place, seq);
             self.gained.push(self.names.whole_lane(lane));
-            if self.names.head(lane).is_none_or(|head| place < head) {
+            if self.names.ages(lane) {
+                if self.names.first(lane, place.0).is_none_or(|first| place.1 < first) {
+                    let first = First { order: place.1, ready_at: self.ready_at(seq)? };
+                    self.names.set_first(lane, place.0, Some(first));
+                }
+            } else if self.names.head(lane).is_none_or(|head| place < head) {
                 self.names.set_head(lane, Some(place));
             }
         }

@@ -107,3 +107,96 @@ async fn many_tokens_at_once_forget_nobody() {
     other.abort();
     store.close().await.unwrap();
 }
+
+/// A queue with room for one more wakes one of those who wait, whatever types they want.
+#[tokio::test]
+async fn a_freed_place_of_a_queue_pulls_one_claim_into_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await.unwrap();
+    let cap = Limit { max_concurrency: Some(1), ..Limit::default() };
+    let name = Name::new("q").unwrap();
+    store.set_limit(SetLimit { scope: Scope::Queue, name, limit: Some(cap) }).await.unwrap();
+    add(&store, vec![task("first")]).await.unwrap();
+    let running = store.claim(claim(1, 0)).await.unwrap().remove(0).record;
+    let kinds: Vec<Name> = (0..10).map(|i| Name::new(&format!("t{i}")).unwrap()).collect();
+    let new = |kind: &Name| NewTask { kind: kind.clone(), ..task(&format!("of-{kind}")) };
+    add(&store, kinds.iter().map(new).collect()).await.unwrap();
+    let mut claims = tokio::task::JoinSet::new();
+    for kind in kinds {
+        let (store, claim) = (Arc::clone(&store), Claim { types: Some(vec![kind]), ..claim(1, 60_000) });
+        claims.spawn(async move { store.claim(claim).await });
+    }
+    while store.shared.waiting.lock().len() < 10 {
+        tokio::task::yield_now().await;
+    }
+    let before = store.activity().entries;
+    let change = Change::Completed { at: running.updated_at, result: None };
+    store.commit(vec![on(&running, change)]).await.unwrap();
+    assert_eq!(claims.join_next().await.unwrap().unwrap().unwrap().len(), 1);
+    assert_eq!(store.activity().entries - before, 2, "the end of the one, and the claim of the next");
+    claims.shutdown().await;
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_paused_queue_pulls_no_claim_into_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let queue = Name::new("q").unwrap();
+    let store = open(dir.path()).await.unwrap();
+    store.set_paused(&queue, true).await.unwrap();
+    store.close().await.unwrap();
+    // It is known after a restart too.
+    let store = open(dir.path()).await.unwrap();
+    let waiting = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.claim(claim(1, 60_000)).await }
+    });
+    while !store.shared.has_waiters() {
+        tokio::task::yield_now().await;
+    }
+    let before = store.activity().entries;
+    for i in 0..20 {
+        add(&store, vec![task(&format!("t-{i}"))]).await.unwrap();
+    }
+    assert_eq!(store.activity().entries - before, 20, "one for each insert");
+    store.set_paused(&queue, false).await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap()[0].record.id.as_str(), "t-0");
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn moves_and_retries_mind_how_many_lanes_there_may_be() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await.unwrap();
+    let name = |text: &str| Name::new(text).unwrap();
+    let keyed = |id: &str, key: &str| NewTask { key: Some(name(key)), ..task(id) };
+    let elsewhere = NewTask { queue: name("other"), ..task("elsewhere") };
+    add(&store, vec![task("plain"), keyed("a", "k"), keyed("b", "gone"), elsewhere]).await.unwrap();
+    let peek = async |id: &str| store.peek(&TaskId::new(id).unwrap()).await.unwrap().unwrap();
+    let at = task("x").created_at;
+    let commit = async |id: &str, change: Change| {
+        let record = peek(id).await;
+        store.commit(vec![on(&record, change)]).await.map(|mut answers| answers.remove(0))
+    };
+    let done = |answer: Result<Committed, Error>| matches!(answer, Ok(Committed::Done(_)));
+    let cancelled = || Change::Cancelled { at, reason: windlass_core::CancelReason::Asked };
+    assert!(done(commit("b", cancelled()).await));
+    store.shared.machine.lock().bound_lanes(2, 1);
+    let moved = |text: &str| Change::Moved { at, queue: name(text) };
+    let requeued = || Change::Requeued { at, after: Box::new([]) };
+    assert!(matches!(commit("plain", moved("new")).await, Err(Error::TooManyLanes)));
+    assert!(done(commit("plain", moved("other")).await), "that lane is there");
+    assert!(matches!(commit("a", moved("other")).await, Err(Error::TooManyLanes)), "its key has none there");
+    assert!(matches!(commit("b", requeued()).await, Err(Error::TooManyLanes)));
+    assert!(matches!(add(&store, vec![keyed("c", "new")]).await, Err(Error::TooManyLanes)));
+    assert!(matches!(add(&store, vec![keyed("d", "k")]).await.unwrap()[..], [Inserted::New(_)]));
+    for id in ["a", "d"] {
+        assert!(done(commit(id, cancelled()).await));
+    }
+    assert!(done(commit("b", requeued()).await), "the place of the other key is free");
+    store.close().await.unwrap();
+}
+
+fn on(record: &Record, change: Change) -> Transition {
+    Transition { id: record.id.clone(), seq: record.seq, revision: record.revision, change }
+}

@@ -1,6 +1,6 @@
 //! Limits on both stores.
 
-use windlass_core::flow::{Limit, Rate, Scope};
+use windlass_core::flow::{Ageing, Limit, Rate, Scope};
 use windlass_store::{ListLimits, SetLimit};
 
 use super::both::both;
@@ -19,6 +19,7 @@ impl Pair {
             weight: 1 + self.draw(4) as u32,
             max_depth: self.one_in(4).then(|| 3 + self.draw(20)),
             paused: self.one_in(12),
+            ageing: (scope == Scope::Queue && self.one_in(2)).then(|| Ageing { every_ms: 1 + self.draw(40) }),
         };
         let set = SetLimit { scope, name, limit: (!self.one_in(3)).then_some(limit) };
         both!(self, set_limit(set.clone()));

@@ -77,7 +77,13 @@ mod tests {
             pending_by_class: [0, 0, pending, 0],
             oldest_pending_at: Some(oldest),
         };
-        QueueView { counts, submitted_per_second: 0.0, completed_per_second: 0.0, failed_per_second: 0.0 }
+        QueueView {
+            counts,
+            ageing: None,
+            submitted_per_second: 0.0,
+            completed_per_second: 0.0,
+            failed_per_second: 0.0,
+        }
     }
 
     #[test]

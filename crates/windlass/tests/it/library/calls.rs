@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_broker::Settings;
 use windlass_client::{
-    CatchUp, Client, DeadSelection, Error, Filter, LimitInput, NewSchedule, NewWorkflow, OperationInput,
-    Overlap, RateBody, Scope, Seconds, Submit,
+    AgeingBody, CatchUp, Client, DeadSelection, Error, Filter, LimitInput, NewSchedule, NewWorkflow,
+    OperationInput, Overlap, RateBody, Scope, Seconds, Submit,
 };
 use windlass_core::{Name, StateName, TaskId};
 use windlass_proto::rest::PriorityInput;
@@ -232,6 +232,12 @@ async fn limits_are_set_seen_and_removed() {
         refused(client.limits(None, 1, Some("nonsense")).await, 400, "malformed");
         let wrong = LimitInput { weight: Some(0), ..limit };
         refused(client.set_limit(Scope::Key, &key, &wrong).await, 422, "out_of_range");
+        let ageing = Some(AgeingBody { every_seconds: Seconds(2.5) });
+        let ages = LimitInput { ageing, ..LimitInput::default() };
+        assert_eq!(client.set_limit(Scope::Queue, &key, &ages).await.unwrap().ageing, ageing);
+        assert_eq!(client.queue(&key).await.unwrap().ageing, ageing);
+        client.remove_limit(Scope::Queue, &key).await.unwrap();
+        refused(client.set_limit(Scope::Type, &key, &ages).await, 422, "out_of_range");
         client.remove_limit(Scope::Key, &key).await.unwrap();
         refused(client.limit(Scope::Key, &key).await, 404, "not_found");
         refused(client.remove_limit(Scope::Key, &key).await, 404, "not_found");

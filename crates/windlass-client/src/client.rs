@@ -49,6 +49,7 @@ pub struct Client {
 }
 
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a program has a handful of clients")]
 enum Line {
     Grpc(Grpc),
     Rest(rest::Client),

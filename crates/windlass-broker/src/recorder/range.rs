@@ -125,7 +125,7 @@ impl Plan {
         let oldest_ms = now_ms.saturating_sub(kept_ms(LEVELS.len() - 1));
         let (from_ms, to_ms) = (from_ms.max(oldest_ms), to_ms.max(oldest_ms));
         let plan = |step_ms: u64| {
-            let level = LEVELS.iter().rposition(|(row_ms, _)| step_ms % row_ms == 0).unwrap_or(0);
+            let level = LEVELS.iter().rposition(|(row_ms, _)| step_ms.is_multiple_of(*row_ms)).unwrap_or(0);
             // The step under way has no row yet, and the one before it may be on its way.
             let recorded_ms = all.levels[level].last.map_or(0, |last| (last + 1) * LEVELS[level].0);
             let to_ms =

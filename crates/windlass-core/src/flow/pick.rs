@@ -11,6 +11,9 @@ pub struct Next {
     pub share: Option<u32>,
 }
 
+/// The first task without a key and the first share, each with its lane.
+type Firsts = (Option<(Place, u32)>, Option<(Rank, u32)>);
+
 impl Flow {
     /// The next task of a queue, among these lanes of it; `None` for all of them.
     pub fn best(&self, queue: u32, wanted: Option<&[u32]>) -> Option<Next> {
@@ -26,12 +29,7 @@ impl Flow {
     }
 
     /// The first without a key and the first with one, at this priority or a lower one.
-    pub(super) fn firsts(
-        &self,
-        queue: u32,
-        wanted: Option<&[u32]>,
-        from: u64,
-    ) -> (Option<(Place, u32)>, Option<(Rank, u32)>) {
+    pub(super) fn firsts(&self, queue: u32, wanted: Option<&[u32]>, from: u64) -> Firsts {
         let Some(lanes) = wanted else {
             let line = &self.lines[queue as usize];
             let plain = line.heads.range((from, 0)..).next().map(|(place, lane)| (*place, *lane));

@@ -45,7 +45,7 @@ struct Lane {
     /// The window holds everything below; `None`: everything.
     bound: Option<Place>,
     /// A lane for each priority instead of the window above; one that is not here has no entries anywhere.
-    levels: Option<Box<BTreeMap<u64, Lane>>>,
+    levels: Option<BTreeMap<u64, Lane>>,
 }
 
 impl Lane {

@@ -58,6 +58,7 @@ impl Decided {
 
 /// What a transition comes to before anything is written.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "they live for the length of a call")]
 pub(super) enum Fate {
     Write(Decided),
     Answer(Committed),

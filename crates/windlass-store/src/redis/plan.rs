@@ -107,6 +107,7 @@ pub(super) struct Plan {
 
 /// An answer, but for the numbers that only the commit gives.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "they live for the length of a call")]
 pub(super) enum Draft {
     Answer(Inserted),
     /// The place among those that are added, and the record.

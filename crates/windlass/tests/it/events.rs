@@ -77,7 +77,7 @@ async fn cut_connections_lose_nothing_and_hear_nothing_twice() {
         let event = socket.event().await;
         assert_eq!(event["type"], "task.submitted", "nothing is missing: {event}");
         heard.push(event);
-        if heard.len() % 50 == 0 {
+        if heard.len().is_multiple_of(50) {
             let query = format!("?type=task.submitted&last_id={}", id(&heard[heard.len() - 1]));
             socket = Socket::connect(broker.address, &query).await;
         }

@@ -38,7 +38,7 @@ impl Index {
             levels.entry(level).or_default().bound = Some(bound);
             from = level.checked_add(1).map(|next| (next, 0));
         }
-        self.lane_mut(lane).levels = Some(Box::new(levels));
+        self.lane_mut(lane).levels = Some(levels);
         Ok(())
     }
 
@@ -65,7 +65,7 @@ impl Index {
     pub(in crate::embedded) fn join(&mut self, lane: u32) {
         let Some(levels) = self.lane_mut(lane).levels.take() else { return };
         let mut joined = Lane::default();
-        for (_, Lane { window, bound, .. }) in *levels {
+        for (_, Lane { window, bound, .. }) in levels {
             if joined.bound.is_none() {
                 joined.window.extend(window);
                 joined.bound = bound;

@@ -209,6 +209,15 @@ describe("acts", { skip: browserPath() ? false : "there is no Chromium on this m
     await context.close();
   });
 
+  test("the overview draws what the broker has recorded", async () => {
+    const { page, context } = await open(browser, broker.url, "#/");
+    await page.getByRole("img", { name: /Tasks per second over the last 15m\. Latest: submitted \d/ }).waitFor();
+    await page.getByRole("button", { name: "1 h" }).click();
+    await page.getByRole("img", { name: /over the last 1h/ }).first().waitFor();
+    assert.match(page.url(), /range=1h/);
+    await context.close();
+  });
+
   on("dark and light: as the system says, and as one chooses", "#/", async (page) => {
     const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
     const light = await ground();

@@ -18,6 +18,7 @@ use crate::metrics::Counters;
 use crate::process::Process;
 use crate::recorder::Recorder;
 use crate::schedules::Awaited;
+use crate::traces::Tracer;
 use crate::watchers::Watchers;
 use crate::workers::Registry;
 
@@ -33,6 +34,8 @@ pub struct Settings {
     pub retention_ms: u64,
     /// Refuse whoever wants to hear events when this many do.
     pub listeners_max: usize,
+    /// Who is told what to make spans of.
+    pub tracer: Option<Arc<Tracer>>,
     pub recording: Recording,
 }
 
@@ -65,6 +68,7 @@ impl Default for Settings {
             retention_ms: limits::RETENTION_MS_DEFAULT,
             listeners_max: limits::LISTENERS_MAX,
             recording: Recording::default(),
+            tracer: None,
         }
     }
 }

@@ -133,6 +133,9 @@ impl Broker {
             if tell {
                 self.inner.events.happened(what, after, after.updated_at);
             }
+            if let Some(tracer) = &self.inner.settings.tracer {
+                tracer.happened(what, after, now.wall);
+            }
             if what == Happened::Removed || after.state.is_terminal() {
                 self.inner.watchers.ended(&after.id);
                 self.fire_ended(&after.id);

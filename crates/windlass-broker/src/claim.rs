@@ -10,7 +10,7 @@ use rand::Rng;
 use tokio::time::Instant;
 use windlass_core::choice::{Mode, Queue};
 use windlass_core::limits::{CLAIM_TASKS_MAX, WAIT_MS_MAX};
-use windlass_core::{Name, Task};
+use windlass_core::{Name, Task, trace};
 use windlass_store::Claim;
 
 use crate::broker::Broker;
@@ -83,9 +83,14 @@ impl Broker {
         });
         let tasks = tasks.await;
         let now = self.now();
-        let tasks = self.progressed(tasks, now)?;
+        let mut tasks = self.progressed(tasks, now)?;
         self.lapsed(now);
         self.happened(tasks.iter().map(|task| (Happened::Started, &task.record)), None, now);
+        if self.inner.settings.tracer.is_some() {
+            for task in &mut tasks {
+                trace::hand_over(&task.record, &mut task.body);
+            }
+        }
         Ok(tasks)
     }
 }

@@ -27,6 +27,7 @@ mod session;
 mod submit;
 #[cfg(test)]
 mod tests;
+mod traces;
 mod watchers;
 mod workers;
 mod workflows;
@@ -51,5 +52,6 @@ pub use recorder::{Range, RangeRequest, Series};
 pub use schedules::{FireView, ScheduleView};
 pub use session::{Keep, Notice, Notices, Session};
 pub use submit::{Start, Submit, Submitted};
+pub use traces::{Ended, Fact, Tracer, What};
 pub use workers::WorkerView;
 pub use workflows::{Node, NodeView, SubmitWorkflow, SubmittedWorkflow, WorkflowView};

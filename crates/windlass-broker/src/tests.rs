@@ -13,6 +13,7 @@ mod metrics;
 mod operations;
 mod schedules;
 mod sessions;
+mod traces;
 mod unique;
 mod waiting;
 mod workers;

@@ -121,6 +121,14 @@ async fn read<T: DeserializeOwned>(response: Response) -> Result<T, Error> {
         .map_err(|error| Error::Answer(format!("the answer is not understood: {error}")))
 }
 
+/// For other calls of a program that has this client: the same TLS, and the name of Windlass.
+pub fn http_client(https: bool) -> reqwest::ClientBuilder {
+    let builder = reqwest::Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")));
+    if https { tls(builder) } else { tls_without_roots(builder) }
+}
+
 /// TLS with the certificates that the system trusts.
 pub(crate) fn tls(builder: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
     // Only the first call of a process has an effect; a provider that the program chose itself stays.

@@ -22,14 +22,31 @@ pub struct Fingerprint(u64);
 
 impl Fingerprint {
     pub fn of(error: &str) -> Self {
-        // FNV-1a: the same on every machine and in every version, and nothing depends on it being hard to forge.
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        normal::write(error, &mut |bytes: &[u8]| {
-            for byte in bytes {
-                hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-            }
-        });
-        Self(hash)
+        let mut hash = Fnv::default();
+        normal::write(error, &mut |bytes: &[u8]| hash.add(bytes));
+        Self(hash.sum())
+    }
+}
+
+/// FNV-1a: the same on every machine and in every version. For where nothing depends on it being hard to forge.
+#[derive(Debug)]
+pub(crate) struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    pub(crate) fn sum(&self) -> u64 {
+        self.0
     }
 }
 

@@ -18,6 +18,7 @@ pub mod schedule;
 pub mod state;
 pub mod task;
 pub mod time;
+pub mod trace;
 pub mod transition;
 pub mod unique;
 pub mod workflow;

@@ -90,6 +90,14 @@ pub const DEAD_GROUPS_SCAN_MAX: usize = 10_000;
 pub const DEAD_GROUPS_PAGES_MAX: usize = 40;
 /// The error that is shown for a group.
 pub const DEAD_GROUPS_SAMPLE_BYTES_MAX: usize = 2048;
+/// What happened to tasks and waits to become spans: some seconds of a busy broker. Beyond it is dropped and counted.
+pub const TRACE_FACTS_MAX: usize = 16_384;
+/// Spans in one request to a collector.
+pub const TRACE_BATCH_MAX: usize = 512;
+/// Tasks whose trace is remembered, so that their records need not be read again.
+pub const TRACE_TASKS_MAX: usize = 20_000;
+/// The error of an attempt that goes with its span.
+pub const TRACE_ERROR_BYTES_MAX: usize = 1024;
 /// Triples of queue, type and key with live tasks: each owns a small structure in memory.
 pub const SHARES_MAX: usize = 1_000_000;
 /// Limits on queues, types and keys: all of them are kept in memory.

@@ -31,6 +31,7 @@ pub(crate) mod stats;
 pub(crate) mod tasks;
 #[cfg(test)]
 mod tests;
+pub(crate) mod traceparent;
 pub(crate) mod workers;
 pub(crate) mod workflows;
 

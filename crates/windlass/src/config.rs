@@ -142,6 +142,7 @@ pub(crate) struct Settings {
     pub(crate) max_depth: Option<u64>,
     pub(crate) lease: Duration,
     pub(crate) dead_after: Duration,
+    pub(crate) traces: Option<crate::traces::Settings>,
     pub(crate) log_level: String,
     pub(crate) log_format: value::LogFormat,
 }
@@ -183,6 +184,8 @@ impl Settings {
         let max_depth = from.take::<value::OrNone<value::Count>>("queue.max_depth", wrong);
         let lease = from.take::<value::Lease>("queue.lease", wrong);
         let dead_after = from.take("worker.dead_after", wrong);
+        let trace_endpoint = from.take::<value::OrNone<value::Endpoint>>("traces.endpoint", wrong);
+        let trace_service = from.take::<value::Word>("traces.service_name", wrong);
         let log_level = from.take::<value::Level>("log.level", wrong);
         let log_format = from.take("log.format", wrong);
         Some(Settings {
@@ -203,8 +206,13 @@ impl Settings {
             max_depth: max_depth?.0.map(|count| count.0),
             lease: lease?.0,
             dead_after: dead_after?,
+            traces: traces(trace_endpoint?.0, trace_service?.0),
             log_level: log_level?.0,
             log_format: log_format?,
         })
     }
+}
+
+fn traces(endpoint: Option<value::Endpoint>, service: String) -> Option<crate::traces::Settings> {
+    endpoint.map(|endpoint| crate::traces::Settings { endpoint, service })
 }

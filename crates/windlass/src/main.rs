@@ -10,6 +10,7 @@ mod logging;
 mod serve;
 mod server;
 mod tcp;
+mod traces;
 
 use std::process::ExitCode;
 

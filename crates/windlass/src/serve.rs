@@ -25,6 +25,7 @@ use crate::cli::error::{CONFLICT, Failure};
 use crate::cli::output::Output;
 use crate::config::value::StoreKind;
 use crate::config::{Resolved, Settings, Sources};
+use crate::traces::{Sending, Traces};
 use crate::{api, grpc, server, tcp};
 
 #[derive(Debug, clap::Args)]
@@ -119,6 +120,7 @@ pub(crate) struct Running {
     tcp: Option<(TcpListener, SocketAddr)>,
     shutdown: CancellationToken,
     settings: Settings,
+    traces: Option<Sending>,
 }
 
 impl Running {
@@ -130,9 +132,14 @@ impl Running {
         let tcp = bind_if(settings.tcp_addr).await?;
         let clock = SystemClock::shared();
         let store = open(settings, clock.clone()).await?;
-        let broker = Broker::start(store, clock, broker_settings(settings));
+        let traces = settings.traces.as_ref().map(Traces::new).transpose();
+        let traces = traces.map_err(|error| Failure::usage(format!("traces: {error}")))?;
+        let tracer = traces.as_ref().map(|traces| traces.tracer.clone());
+        let broker_settings = broker::Settings { tracer, ..broker_settings(settings) };
+        let broker = Broker::start(store, clock, broker_settings);
+        let traces = traces.map(|traces| traces.start(broker.clone()));
         let settings = settings.clone();
-        Ok(Running { broker, address, listener, grpc, tcp, shutdown, settings })
+        Ok(Running { broker, address, listener, grpc, tcp, shutdown, settings, traces })
     }
 
     pub(crate) fn grpc_address(&self) -> Option<SocketAddr> {
@@ -150,7 +157,7 @@ impl Running {
 
     /// Serves until a signal, then stops in order.
     pub(crate) async fn until_stopped(self, worker: Option<Worker>) -> Result<(), Failure> {
-        let Running { broker, listener, grpc, tcp, shutdown, settings, .. } = self;
+        let Running { broker, listener, grpc, tcp, shutdown, settings, traces, .. } = self;
         let state = Arc::new(api::State::new(broker.clone(), api_settings(&settings)));
         let (stop_worker, stop_server) = (CancellationToken::new(), state.closing.clone());
         let app = api::serve(state.clone());
@@ -181,6 +188,9 @@ impl Running {
             let served = served.map_err(|error| Failure::error(error.to_string()))?;
             served.map_err(|error| Failure::error(format!("the server stopped: {error}")))?;
             broker.stop().await;
+            if let Some(traces) = traces {
+                traces.finish().await;
+            }
             broker.store().close().await.map_err(|error| Failure::error(error.to_string()))?;
             tracing::info!("stopped");
             Ok(())

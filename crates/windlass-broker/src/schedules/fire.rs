@@ -54,6 +54,9 @@ impl Broker {
                 answer => tracing::warn!(schedule = %schedule.id, ?answer, "a slot's task was there already"),
             }
         }
+        if let Some(tracer) = &self.inner.settings.tracer {
+            records.iter().for_each(|record| tracer.fired(&schedule.id, record, now.wall));
+        }
         self.happened(records.iter().map(|record| (Happened::Submitted, record)), Some(took), now);
         Ok(Some(records))
     }

@@ -100,11 +100,15 @@ impl Exec {
             .env("WINDLASS_LEASE", job.token.to_string())
             .env("WINDLASS_WORKER_ID", &self.worker)
             .env_remove("WINDLASS_CHECKPOINT_FILE")
+            .env_remove("TRACEPARENT")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
+        if let Some(traceparent) = job.traceparent() {
+            command.env("TRACEPARENT", traceparent);
+        }
         command
     }
 }

@@ -19,6 +19,7 @@ use reqwest::{Method, Response, Url, redirect};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use windlass_core::trace::TRACEPARENT;
 
 use crate::worker::context::cut;
 use crate::worker::{Context, Failure, Handler, IntoOutcome, Job, Outcome};
@@ -131,6 +132,9 @@ impl Http {
             .timeout(timeout)
             .header("idempotency-key", context.task_id().as_str())
             .header("x-windlass-attempt", context.attempt());
+        if let Some(traceparent) = context.traceparent() {
+            request = request.header(TRACEPARENT, traceparent);
+        }
         request = match input.body {
             Some(body) => match serde_json::from_str::<String>(body.get()) {
                 Ok(text) => request.body(text),

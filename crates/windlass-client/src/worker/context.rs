@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
+use windlass_core::trace::{self, TRACEPARENT};
 use windlass_core::{Name, Payload, Priority, Progress, TaskId, Token, limits};
 
 use super::outcome::Failure;
@@ -33,6 +34,13 @@ pub struct Job {
 }
 
 impl Job {
+    /// Where this attempt stands in a trace.
+    pub fn traceparent(&self) -> Option<&str> {
+        let (_, text) = self.metadata.iter().find(|(key, _)| key == TRACEPARENT)?;
+        // What others put there is not passed on.
+        trace::Context::parse(text).is_some().then_some(text)
+    }
+
     /// The payload as a typed value. A payload that does not fit is fatal: no retry will change it.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_slice(self.payload.bytes()).map_err(|error| Failure::Fatal {
@@ -75,6 +83,7 @@ struct Shared {
     progress: Mutex<Option<Progress>>,
     progressed: Notify,
     checkpoint: Mutex<Option<Bytes>>,
+    traceparent: Option<Box<str>>,
     saves: Mutex<Vec<Save>>,
     asked: Notify,
     questions: Mutex<Vec<Question>>,
@@ -108,6 +117,7 @@ impl Context {
             progress: Mutex::new(None),
             progressed: Notify::new(),
             checkpoint: Mutex::new(job.checkpoint.clone()),
+            traceparent: job.traceparent().map(Box::from),
             saves: Mutex::default(),
             asked: Notify::new(),
             questions: Mutex::default(),
@@ -200,6 +210,12 @@ impl Context {
 
     pub fn worker(&self) -> &Name {
         &self.shared.worker
+    }
+
+    /// Where this attempt stands in a trace, as the header of the same name has it: what the handler does can go on from
+    /// there. `None` if the producer sent none and the broker makes no traces.
+    pub fn traceparent(&self) -> Option<&str> {
+        self.shared.traceparent.as_deref()
     }
 
     /// From 1.

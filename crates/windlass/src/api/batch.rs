@@ -8,6 +8,7 @@ use bytes::Bytes;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_broker::{Error, Submit, Submitted};
+use windlass_core::trace::{self, Context};
 use windlass_proto::rest::{
     BatchBody, BatchItem, BatchItemError, BatchResults, Invalid, Problem, Submission, decode,
 };
@@ -17,6 +18,7 @@ use super::body::JsonBytes;
 use super::identity::{self, Key};
 use super::problem::Refused;
 use super::tasks::refused;
+use super::traceparent::Trace;
 use super::{Shared, now_ms};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
@@ -32,14 +34,20 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
         (status = 413, description = "Too many tasks or bytes", body = Problem, content_type = "application/problem+json"),
     )
 )]
-async fn submit_batch(State(state): Shared, key: Option<Key>, JsonBytes(bytes): JsonBytes) -> Answer {
-    let results = submit_all(&state, key.as_ref(), &bytes).await?;
+async fn submit_batch(
+    State(state): Shared,
+    key: Option<Key>,
+    Trace(trace): Trace,
+    JsonBytes(bytes): JsonBytes,
+) -> Answer {
+    let results = submit_all(&state, key.as_ref(), trace, &bytes).await?;
     answer::json(StatusCode::OK, &results, 4096)
 }
 
 pub(crate) async fn submit_all(
     state: &super::State,
     key: Option<&Key>,
+    trace: Option<Context>,
     bytes: &Bytes,
 ) -> Result<BatchResults, Refused> {
     let body: BatchBody<'_> = decode(bytes)?;
@@ -51,7 +59,7 @@ pub(crate) async fn submit_all(
         }
         Err(refused) => BatchItem::Refused(BatchItemError { error: refused.into_problem() }),
     };
-    let outcomes = submit_checked(state, key, checked, body.atomic).await?;
+    let outcomes = submit_checked(state, key, trace, checked, body.atomic).await?;
     Ok(BatchResults { results: outcomes.into_iter().map(item).collect() })
 }
 
@@ -59,6 +67,7 @@ pub(crate) async fn submit_all(
 pub(crate) async fn submit_checked(
     state: &super::State,
     key: Option<&Key>,
+    trace: Option<Context>,
     checked: Vec<Result<Submission, Invalid>>,
     atomic: bool,
 ) -> Result<Vec<Result<Submitted, Refused>>, Refused> {
@@ -67,7 +76,11 @@ pub(crate) async fn submit_checked(
     let retention_ms = state.broker.settings().retention_ms;
     for (index, item) in checked.into_iter().enumerate() {
         slots.push(place(item, &mut batch, |submission| {
-            identity::submit(submission, key, Some(index), retention_ms)
+            let mut submit = identity::submit(submission, key, Some(index), retention_ms);
+            if let Some(trace) = trace {
+                trace::adopt(&mut submit.metadata, trace);
+            }
+            submit
         }));
     }
     // One bad task keeps out all others of an atomic batch, whether the edge finds it or the store.

@@ -13,6 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_broker::Error;
 use windlass_core::TaskId;
+use windlass_core::trace::{self, Context};
 use windlass_proto::rest::{
     AttemptsBody, ExplanationBody, Problem, ReasonBody, Submission, SubmitBody, TaskBody, TaskPage, Time,
     decode,
@@ -24,6 +25,7 @@ use super::body::JsonBytes;
 use super::identity::{self, Key};
 use super::params::{ListParams, Params, PathId, span_ms};
 use super::problem::Refused;
+use super::traceparent::Trace;
 use super::{Shared, cursor, now_ms};
 
 /// Payloads and results on one page of a list; a page that would hold more ends early.
@@ -43,7 +45,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 #[utoipa::path(
     post, path = "/api/v1/tasks", tag = "tasks", request_body = SubmitBody,
     params(("Idempotency-Key" = Option<String>, Header,
-        description = "Makes a repeated request harmless; not needed when the body has an id")),
+        description = "Makes a repeated request harmless; not needed when the body has an id"),
+        ("traceparent" = Option<String>, Header,
+            description = "W3C Trace Context, for a task without one in its metadata; taken if the broker makes traces")),
     responses(
         (status = 201, description = "The new task", body = TaskBody),
         (status = 200, description = "The same submit came before, or another live task has the unique key: that task as it is now",
@@ -56,14 +60,23 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
             content_type = "application/problem+json"),
     )
 )]
-async fn submit(State(state): Shared, key: Option<Key>, body: JsonBytes) -> Answer {
-    submit_body(&state, key, body).await
+async fn submit(State(state): Shared, key: Option<Key>, Trace(trace): Trace, body: JsonBytes) -> Answer {
+    submit_body(&state, key, trace, body).await
 }
 
-async fn submit_body(state: &super::State, key: Option<Key>, JsonBytes(bytes): JsonBytes) -> Answer {
+async fn submit_body(
+    state: &super::State,
+    key: Option<Key>,
+    trace: Option<Context>,
+    JsonBytes(bytes): JsonBytes,
+) -> Answer {
     let submission = read_submit(state, &bytes)?;
     let by_key = key.is_some() && submission.id.is_none();
-    let submit = identity::submit(submission, key.as_ref(), None, state.broker.settings().retention_ms);
+    let mut submit = identity::submit(submission, key.as_ref(), None, state.broker.settings().retention_ms);
+    // After the digest of the content: who repeats a submit may be in another span.
+    if let Some(trace) = trace {
+        trace::adopt(&mut submit.metadata, trace);
+    }
     match state.broker.submit(submit).await {
         Ok(submitted) if submitted.existed => answer::task(StatusCode::OK, &submitted.task),
         Ok(submitted) => answer::task(StatusCode::CREATED, &submitted.task),
@@ -82,7 +95,7 @@ where
     let answer = async {
         let key = Key::of(&parts.headers)?;
         let body = JsonBytes::read(&parts, body, &state.settings).await?;
-        submit_body(state, key, body).await
+        submit_body(state, key, Trace::of(state, &parts.headers), body).await
     };
     answer.await.into_response()
 }

@@ -38,6 +38,12 @@ pub(crate) const KEYS: &[Key] = &[
     key("queue.max_depth", "none", "tasks that may wait in one queue, or none"),
     key("queue.lease", "30s", "length of a lease when a claim names none"),
     key("worker.dead_after", "20s", "silence after which a worker is taken for dead"),
+    key(
+        "traces.endpoint",
+        "none",
+        "OTLP collector for traces, as http://127.0.0.1:4318, or none; also OTEL_EXPORTER_OTLP_ENDPOINT",
+    ),
+    key("traces.service_name", "windlass", "what traces call this broker; also OTEL_SERVICE_NAME"),
     key("log.level", "info", "error, warn, info, debug, trace, or filters as in info,windlass=debug"),
     key("log.format", "auto", "pretty, json, or auto: pretty on a terminal"),
 ];

@@ -11,6 +11,9 @@ use crate::cli::output::escape;
 const FILES: [&str; 3] = ["windlass.toml", "windlass.yaml", "windlass.yml"];
 /// A short name for the setting that is changed most.
 const LOG_ENV: &str = "WINDLASS_LOG";
+/// Settings that every program with OpenTelemetry knows; our own names come before them.
+const OTEL_ENV: [(&str, &str); 2] =
+    [("OTEL_EXPORTER_OTLP_ENDPOINT", "traces.endpoint"), ("OTEL_SERVICE_NAME", "traces.service_name")];
 
 type Values = BTreeMap<&'static str, Value>;
 
@@ -107,6 +110,12 @@ fn scalar(value: toml::Value) -> Result<String, &'static str> {
 
 /// `WINDLASS_SECTION__KEY`, or with `_FILE` the path of a file that holds the value.
 fn add_env(env: &[(String, String)], values: &mut Values, wrong: &mut Mistakes) {
+    // Set to nothing they count as not set.
+    for (name, text) in env.iter().filter(|(_, text)| !text.is_empty()) {
+        if let Some((_, key)) = OTEL_ENV.iter().find(|(known, _)| known == name) {
+            values.insert(key, Value { text: text.clone(), origin: Origin::Env(name.clone()) });
+        }
+    }
     for (name, text) in env {
         if name == LOG_ENV {
             values.insert("log.level", Value { text: text.clone(), origin: Origin::Env(name.clone()) });

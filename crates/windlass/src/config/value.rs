@@ -205,3 +205,35 @@ impl FromText for PayloadBytes {
         }
     }
 }
+
+/// Where a collector takes spans: its address, or the whole path of its own for them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    pub(crate) url: reqwest::Url,
+}
+
+impl FromText for Endpoint {
+    fn from_text(text: &str) -> Result<Self, String> {
+        const TRACES: &str = "/v1/traces";
+        let expected = || "expected an address like http://127.0.0.1:4318".to_owned();
+        let mut url: reqwest::Url = text.parse().map_err(|_| expected())?;
+        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+            return Err(expected());
+        }
+        let path = url.path().trim_end_matches('/').to_owned();
+        if !path.ends_with(TRACES) {
+            url.set_path(&format!("{path}{TRACES}"));
+        }
+        Ok(Self { url })
+    }
+}
+
+/// Any text but none.
+#[derive(Debug, Clone)]
+pub(crate) struct Word(pub(crate) String);
+
+impl FromText for Word {
+    fn from_text(text: &str) -> Result<Self, String> {
+        if text.trim().is_empty() { Err("expected a name".into()) } else { Ok(Self(text.into())) }
+    }
+}

@@ -8,6 +8,7 @@ use futures_util::{Stream, StreamExt, TryStreamExt};
 use tonic::{Status, Streaming};
 use windlass_broker::Submitted;
 use windlass_core::limits::{STREAMED_BATCHES_MAX, STREAMED_TASKS_MAX};
+use windlass_core::trace::{self, Context};
 use windlass_proto::grpc::v1::{
     SubmitBatchRequest, SubmitResult, SubmitTaskRequest, SubmitTaskResponse, TaskState,
 };
@@ -19,11 +20,15 @@ use crate::api::{self, batch::submit_checked, identity, now_ms};
 
 pub(super) async fn one(
     state: &api::State,
+    trace: Option<Context>,
     request: SubmitTaskRequest,
 ) -> Result<SubmitTaskResponse, Refused> {
     let task = request.task.ok_or_else(|| Invalid::malformed("task", "is missing"))?;
     let submission = task.check(now_ms(), state.settings.payload_bytes_max)?;
-    let submit = identity::submit(submission, None, None, state.broker.settings().retention_ms);
+    let mut submit = identity::submit(submission, None, None, state.broker.settings().retention_ms);
+    if let Some(trace) = trace {
+        trace::adopt(&mut submit.metadata, trace);
+    }
     let Submitted { task, existed } = state.broker.submit(submit).await?;
     Ok(SubmitTaskResponse {
         id: task.record.id.as_str().to_owned(),
@@ -35,17 +40,19 @@ pub(super) async fn one(
 
 pub(super) async fn batch(
     state: &api::State,
+    trace: Option<Context>,
     request: SubmitBatchRequest,
 ) -> Result<Vec<SubmitResult>, Refused> {
     let atomic = request.atomic;
     let checked = request.check(now_ms(), state.settings.payload_bytes_max)?;
-    let outcomes = submit_checked(state, None, checked, atomic).await?;
+    let outcomes = submit_checked(state, None, trace, checked, atomic).await?;
     Ok(outcomes.into_iter().map(result).collect())
 }
 
 /// Several batches are committed at once, and no more are read meanwhile: the client waits as the disk does.
 pub(super) async fn stream(
     state: Arc<api::State>,
+    trace: Option<Context>,
     batches: Streaming<SubmitBatchRequest>,
     silence: Duration,
 ) -> Result<Vec<SubmitResult>, Status> {
@@ -58,7 +65,7 @@ pub(super) async fn stream(
         let state = state.clone();
         async move {
             // A task of its own: what was sent is carried through even if the client goes away.
-            let committed = tokio::spawn(async move { batch(&state, read?).await.map_err(status) });
+            let committed = tokio::spawn(async move { batch(&state, trace, read?).await.map_err(status) });
             committed.await.unwrap_or_else(|_| Err(status(Refused::internal())))
         }
     });

@@ -19,7 +19,7 @@ use windlass_proto::rest::{AttemptsBody, Seconds};
 
 use super::refusal::{answer, status};
 use super::{State, lists, submits, watch, workflows};
-use crate::api::{self, problem::Refused};
+use crate::api::{self, problem::Refused, traceparent::Trace};
 
 #[derive(Debug)]
 pub(super) struct Tasks(pub(super) Arc<State>);
@@ -32,14 +32,16 @@ impl TaskService for Tasks {
         &self,
         request: Request<SubmitTaskRequest>,
     ) -> Result<Response<SubmitTaskResponse>, Status> {
-        answer(submits::one(&self.0.api, request.into_inner()).await)
+        let trace = Trace::of(&self.0.api, request.metadata().as_ref());
+        answer(submits::one(&self.0.api, trace, request.into_inner()).await)
     }
 
     async fn submit_batch(
         &self,
         request: Request<SubmitBatchRequest>,
     ) -> Result<Response<SubmitBatchResponse>, Status> {
-        let results = submits::batch(&self.0.api, request.into_inner()).await;
+        let trace = Trace::of(&self.0.api, request.metadata().as_ref());
+        let results = submits::batch(&self.0.api, trace, request.into_inner()).await;
         answer(results.map(|results| SubmitBatchResponse { results }))
     }
 
@@ -47,7 +49,9 @@ impl TaskService for Tasks {
         &self,
         request: Request<Streaming<SubmitBatchRequest>>,
     ) -> Result<Response<SubmitTasksResponse>, Status> {
-        let results = submits::stream(self.0.api.clone(), request.into_inner(), self.0.silence).await?;
+        let trace = Trace::of(&self.0.api, request.metadata().as_ref());
+        let results =
+            submits::stream(self.0.api.clone(), trace, request.into_inner(), self.0.silence).await?;
         Ok(Response::new(SubmitTasksResponse { results }))
     }
 

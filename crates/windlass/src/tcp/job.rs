@@ -119,7 +119,7 @@ async fn run_unguarded(state: Arc<State>, job: Job) -> Result<Done, Refused> {
 async fn run_single(state: Arc<State>, single: Single) -> Result<Vec<u8>, Refused> {
     let broker = &state.broker;
     match single {
-        Single::Batch(body) => answer::frame(&batch::submit_all(&state, None, &body).await?, 4096),
+        Single::Batch(body) => answer::frame(&batch::submit_all(&state, None, None, &body).await?, 4096),
         Single::Claim(request, gone) => {
             let tasks = tokio::select! {
                 biased;

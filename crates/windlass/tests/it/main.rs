@@ -40,4 +40,5 @@ mod schedule_cli;
 mod tcp;
 mod tcp_bad_input;
 mod top;
+mod traces;
 mod worker;

@@ -78,6 +78,12 @@ fn the_guide_to_metrics_runs_as_written() {
     run("docs/metrics.md", &said);
 }
 
+#[test]
+fn the_guide_to_traces_runs_as_written() {
+    let said = ["mail-broker", "4318", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"];
+    run("docs/traces.md", &said);
+}
+
 /// Runs every block of a document; together they must have printed `said`.
 fn run(document: &str, said: &[&str]) {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document));

@@ -6,6 +6,8 @@ use windlass_core::{Name, Payload, Priority, TaskId, Token};
 
 use super::*;
 
+const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
 /// Answers one request with `answer`, and gives back the address and what was asked.
 async fn server(answer: String) -> (u16, tokio::task::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -32,7 +34,7 @@ async fn outcome(allow_private: bool, payload: String) -> Outcome {
         queue: Name::new("default").unwrap(),
         priority: Priority::default(),
         payload: Payload::Json(payload.into()),
-        metadata: Vec::new(),
+        metadata: vec![(TRACEPARENT.to_owned(), TRACE.to_owned())],
         attempt: 2,
         max_retries: 3,
         timeout: Duration::from_secs(60),
@@ -67,6 +69,7 @@ async fn the_request_is_sent_and_the_answer_kept() {
         "idempotency-key: t1",
         "x-windlass-attempt: 2",
         "x-mine: 1",
+        &format!("traceparent: {TRACE}"),
         "content-type: application/json",
         r#"{"a":1}"#,
     ] {

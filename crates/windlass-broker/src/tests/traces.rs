@@ -30,6 +30,7 @@ async fn facts_name_each_attempt_and_the_one_before() {
     let first = running(&broker, named("t"), one("w")).await;
     let report = Failed { error: "no".to_owned(), retryable: true, retry_after_ms: Some(5) };
     broker.fail(&first.record.id, token(&first), report).await.unwrap();
+    // sleep: the simulated clock moves on to the retry.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let second = broker.claim(one("w")).await.unwrap().pop().unwrap();
     broker.complete(&second.record.id, token(&second), None).await.unwrap();

@@ -43,6 +43,8 @@ async fn metrics(State(state): Shared) -> Result<Response, Refused> {
     queues::write(&mut text, &queues, now);
     system(&mut text, &stats, &state.counters);
     events(&mut text, &broker.audience());
+    let dropped = broker.settings().tracer.as_ref().map_or(0, |tracer| tracer.dropped());
+    text.counter("taskqueue_spans_dropped_total", "Spans that did not reach the collector.", dropped);
     store::write(&mut text, &counted, broker.store().groups().as_ref());
     process::write(&mut text, now);
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");

@@ -1,7 +1,7 @@
 //! `windlass top`: the broker on one screen, live.
 //!
-//! Three parts that know little of each other. The *feed* ([`feed`]) looks at the broker once a second, does what was
-//! asked and says what came of it. The *model* ([`model`]) is all that is shown; keys and news change it and it has no
+//! Three parts that know little of each other. The *feed* ([`feed`]) looks at the broker once a second, hears
+//! of failures as they happen, does what was asked and says what came of it. The *model* ([`model`]) is all that is shown; keys and news change it and it has no
 //! clock and no network. The *view* ([`view`]) draws a model and nothing else. This file joins them, and bounds how
 //! often they are drawn: four times a second, a little more often while somebody types.
 //!
@@ -12,6 +12,7 @@ mod figures;
 mod keys;
 mod model;
 mod once;
+mod recent;
 mod snapshot;
 mod terminal;
 #[cfg(test)]
@@ -31,6 +32,7 @@ use super::output::Output;
 use feed::Feed;
 use keys::Act;
 use model::Model;
+use recent::Recent;
 use terminal::Screen;
 
 /// Between two drawings.
@@ -56,7 +58,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
     let client = args.connect.client()?;
     if args.once {
-        let snapshot = snapshot::look(&client, None).await?;
+        let snapshot = snapshot::look(&client, &mut Recent::default(), false).await?;
         output.value(&snapshot, || once::text(&snapshot));
         return Ok(());
     }

@@ -216,7 +216,10 @@ mod tests {
     fn headers_are_pairs() {
         let read = read_headers("authorization=Basic abc=, x-tenant = 7,").unwrap();
         assert_eq!(read.len(), 2);
-        assert_eq!([&read["authorization"], &read["x-tenant"]].map(|it| it.to_str().unwrap()), ["Basic abc=", "7"]);
+        assert_eq!(
+            [&read["authorization"], &read["x-tenant"]].map(|it| it.to_str().unwrap()),
+            ["Basic abc=", "7"]
+        );
         assert!(read_headers("").unwrap().is_empty());
         for wrong in ["novalue", "ä=1", "a=\u{7}"] {
             let error = read_headers(wrong).unwrap_err();

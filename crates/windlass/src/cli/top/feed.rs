@@ -1,26 +1,42 @@
-//! Looking at the broker, and asking it for things.
+//! Looking at the broker, listening to it, and asking it for things.
+//!
+//! Figures are looked at once a second. Failures are told by events as they happen; a broker that tells none, or told too much
+//! to keep up with, is asked for its failed tasks instead.
 
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 use windlass_client::Error;
-use windlass_client::rest::Client;
+use windlass_client::rest::{Client, Listen, Said};
+use windlass_proto::rest::EventBody;
 
 use super::keys::Act;
-use super::snapshot::{Seen, Snapshot, look};
+use super::recent::Recent;
+use super::snapshot::{Failed, Snapshot, look};
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(1);
+/// Between two accounts of what failed.
+const TELL: Duration = Duration::from_millis(200);
 /// For all answers of one look; then the broker counts as away.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Requests of the person that wait for the broker.
 const ASKED_MAX: usize = 8;
 const NEWS_MAX: usize = 8;
+/// Events that wait; with more of them the broker is told to wait, and drops what it cannot keep.
+const HEARD_MAX: usize = 256;
+/// Before a broker that tells no events is asked for them again.
+const DEAF: Duration = Duration::from_secs(5);
+/// What says that a task failed, and that it no longer counts as failed.
+const TYPES: [&str; 5] =
+    ["task.failed", "task.retrying", "task.dead_lettered", "task.cancelled", "task.removed"];
 
 #[derive(Debug)]
 pub(super) enum News {
     Look(Box<Snapshot>),
+    /// What failed last, between two looks.
+    Failures(Vec<Failed>),
     /// The broker is away, and why.
     Lost(String),
     Done(String),
@@ -38,7 +54,10 @@ impl Feed {
     pub(super) fn start(client: Client) -> Self {
         let (asks, asked) = mpsc::channel(ASKED_MAX);
         let (tell, news) = mpsc::channel(NEWS_MAX);
-        tokio::spawn(follow(client, asked, tell));
+        let (say, heard) = mpsc::channel(HEARD_MAX);
+        tokio::spawn(listen(client.clone(), say));
+        let follower = Follower { client, tell, told: false, recent: Recent::default(), untold: None };
+        tokio::spawn(follower.run(asked, heard));
         Self { asks, news }
     }
 
@@ -55,34 +74,93 @@ impl Feed {
     }
 }
 
-async fn follow(client: Client, mut asked: mpsc::Receiver<Act>, tell: mpsc::Sender<News>) {
-    let mut ticks = tokio::time::interval_at(Instant::now(), LOOK);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut seen: Option<Seen> = None;
-    loop {
-        tokio::select! {
-            act = asked.recv() => {
-                let Some(act) = act else { return };
-                if tell.send(perform(&client, act).await).await.is_err() {
-                    return;
+struct Follower {
+    client: Client,
+    tell: mpsc::Sender<News>,
+    /// Events tell what fails.
+    told: bool,
+    recent: Recent,
+    /// When what was heard since the last account is told.
+    untold: Option<Instant>,
+}
+
+impl Follower {
+    async fn run(mut self, mut asked: mpsc::Receiver<Act>, mut heard: mpsc::Receiver<Heard>) {
+        let mut ticks = tokio::time::interval_at(Instant::now(), LOOK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let untold = self.untold.unwrap_or_else(Instant::now);
+            let news = tokio::select! {
+                act = asked.recv() => {
+                    let Some(act) = act else { return };
+                    // What came of it is seen at once.
+                    ticks.reset_immediately();
+                    perform(&self.client, act).await
                 }
-                // What came of it is seen at once.
-                ticks.reset_immediately();
-                continue;
+                _ = ticks.tick() => self.look().await,
+                Some(said) = heard.recv() => {
+                    self.hear(said);
+                    continue;
+                }
+                () = tokio::time::sleep_until(untold), if self.untold.is_some() => {
+                    self.untold = None;
+                    News::Failures(self.recent.failures())
+                }
+            };
+            if self.tell.send(news).await.is_err() {
+                return;
             }
-            _ = ticks.tick() => {}
         }
-        let news = match tokio::time::timeout(PATIENCE, look(&client, seen.as_ref())).await {
-            Ok(Ok(snapshot)) => {
-                seen = Some(Seen::of(&snapshot));
-                News::Look(Box::new(snapshot))
-            }
+    }
+
+    async fn look(&mut self) -> News {
+        let looking = look(&self.client, &mut self.recent, self.told);
+        match tokio::time::timeout(PATIENCE, looking).await {
+            Ok(Ok(snapshot)) => News::Look(Box::new(snapshot)),
             Ok(Err(error)) => News::Lost(error.to_string()),
             Err(_) => News::Lost("it does not answer".to_owned()),
-        };
-        if tell.send(news).await.is_err() {
-            return;
         }
+    }
+
+    fn hear(&mut self, heard: Heard) {
+        self.told = !matches!(heard, Heard::Away);
+        match heard {
+            Heard::Event(event) if event.kind == "gap" => self.recent.forget(),
+            Heard::Event(event) => {
+                if let Ok(task) = event.read() {
+                    self.recent.hear(task, event.timestamp);
+                    self.untold = self.untold.or_else(|| Some(Instant::now() + TELL));
+                }
+            }
+            // What failed before is asked for once more.
+            Heard::Up => self.recent.forget(),
+            Heard::Away => {}
+        }
+    }
+}
+
+enum Heard {
+    Up,
+    Event(EventBody),
+    Away,
+}
+
+/// Listens in a task of its own, because coming back takes longer than a look.
+async fn listen(client: Client, say: mpsc::Sender<Heard>) {
+    while !say.is_closed() {
+        let listen = Listen { types: TYPES.map(str::to_owned).to_vec(), ..Listen::default() };
+        if let Ok(mut events) = client.events(listen).await {
+            let mut heard = Heard::Up;
+            while say.send(heard).await.is_ok() {
+                heard = match events.next().await {
+                    Ok(Said::Event(event)) => Heard::Event(event),
+                    Ok(Said::Lost(_)) => Heard::Away,
+                    Err(_) => break,
+                };
+            }
+            let _ = say.send(Heard::Away).await;
+        }
+        tokio::time::sleep(DEAF).await;
     }
 }
 

@@ -87,6 +87,11 @@ impl Model {
                 self.history.add(&snapshot);
                 self.snapshot = Some(*snapshot);
             }
+            News::Failures(failures) => {
+                if let Some(snapshot) = &mut self.snapshot {
+                    snapshot.failures = failures;
+                }
+            }
             News::Lost(reason) => self.link = Link::Lost(reason),
             News::Done(text) => self.notice = Some(Notice { text, bad: false }),
             News::Refused(text) => self.notice = Some(Notice { text, bad: true }),

@@ -3,7 +3,9 @@
 use serde::Serialize;
 use windlass_client::Error;
 use windlass_client::rest::{Client, Filter};
-use windlass_proto::rest::{LedgerBody, QueueBody, StatsBody, TaskBody, Time, WorkerBody};
+use windlass_proto::rest::{QueueBody, StatsBody, TaskBody, Time, WorkerBody};
+
+use super::recent::Recent;
 
 /// Failures that are kept on the screen.
 pub(super) const FAILURES_MAX: usize = 50;
@@ -35,46 +37,19 @@ pub(crate) struct Failed {
     pub(super) at: Time,
 }
 
-/// What the look before this one saw, so that failures are fetched only when there are new ones: they come with their payloads.
-#[derive(Debug)]
-pub(super) struct Seen {
-    pub(super) ledger: LedgerBody,
-    pub(super) failing: (u64, u64),
-    pub(super) failures: Vec<Failed>,
-}
-
-impl Seen {
-    pub(super) fn of(snapshot: &Snapshot) -> Self {
-        Self {
-            ledger: snapshot.stats.ledger,
-            failing: failing(&snapshot.stats),
-            failures: snapshot.failures.clone(),
-        }
-    }
-
-    fn is_current(&self, stats: &StatsBody) -> bool {
-        let ends = |ledger: &LedgerBody| (ledger.failed, ledger.crashed, ledger.dead_lettered);
-        ends(&self.ledger) == ends(&stats.ledger) && self.failing == failing(stats)
-    }
-}
-
-fn failing(stats: &StatsBody) -> (u64, u64) {
-    (stats.tasks.retrying, stats.tasks.dead_letter)
-}
-
-pub(super) async fn look(client: &Client, seen: Option<&Seen>) -> Result<Snapshot, Error> {
+/// Failures are asked for only if nobody told them.
+pub(super) async fn look(client: &Client, recent: &mut Recent, told: bool) -> Result<Snapshot, Error> {
     let (stats, queues, workers) = tokio::try_join!(client.stats(), client.queues(), client.workers())?;
-    let failures = match seen.filter(|seen| seen.is_current(&stats)) {
-        Some(seen) => seen.failures.clone(),
-        None => failures(client).await?,
-    };
+    if recent.is_stale(&stats, told) {
+        recent.asked(failures(client).await?, &stats);
+    }
     Ok(Snapshot {
         at: Time::from_ms(crate::api::now_ms()),
         server: client.base().to_owned(),
         stats,
         queues: queues.items,
         workers: workers.items,
-        failures,
+        failures: recent.failures(),
     })
 }
 

@@ -78,8 +78,6 @@ pub(super) struct Seats {
 #[derive(Debug, Default)]
 pub(super) struct Tallies {
     pub(super) recorded: AtomicU64,
-    pub(super) started: AtomicU64,
-    pub(super) retried: AtomicU64,
     /// Events that listeners did not get because they fell behind, those of each counted.
     pub(super) missed: AtomicU64,
     pub(super) cut: AtomicU64,
@@ -167,13 +165,6 @@ impl Feed {
     }
 
     pub(crate) fn happened(&self, what: Happened, after: &Record, at: u64) {
-        match what {
-            Happened::Started => _ = self.tallies.started.fetch_add(1, Ordering::Relaxed),
-            Happened::Failed | Happened::LeaseLost | Happened::Requeued if !after.state.is_terminal() => {
-                self.tallies.retried.fetch_add(1, Ordering::Relaxed);
-            }
-            _ => {}
-        }
         for kind in kinds(what, after) {
             self.publish(Event::new(*kind, at, EventData::Task(TaskFacts::of(*kind, after))));
         }

@@ -1,6 +1,5 @@
 //! The figures of every second, while somebody wants them; and the end of recording when nobody has listened for long.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -11,6 +10,7 @@ use windlass_store::QueueCounts;
 use super::{Event, EventData, EventKind};
 use crate::broker::Broker;
 use crate::error::Error;
+use crate::process::Process;
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Figures take at most one part in this many of the time, however many queues there are.
@@ -79,21 +79,23 @@ impl Broker {
         let feed = &self.inner.events;
         let queues = self.inner.store.depths().await?;
         let ledger = self.inner.store.ledger().await?;
+        let (meters, ()) = self.inner.counters.meters(|_| ());
+        let process = Process::look();
         let now = self.now();
         let sum = |state: StateName| queues.iter().map(|queue| queue.by_state[state.index()]).sum();
         let figures = SystemFigures {
             submitted: ledger.submitted,
-            started: feed.tallies.started.load(Ordering::Relaxed),
+            started: meters.started,
             completed: ledger.completed,
             failed: ledger.failed + ledger.crashed,
-            retried: feed.tallies.retried.load(Ordering::Relaxed),
+            retried: meters.retries.total(),
             dead_lettered: ledger.dead_lettered,
             cancelled: ledger.cancelled + ledger.expired,
             workers: self.inner.workers.active(now),
             running: sum(StateName::Running),
             pending: sum(StateName::Pending),
-            memory_bytes: memory_bytes(),
-            cpu_percent: processor.percent(now.mono),
+            memory_bytes: process.resident_bytes,
+            cpu_percent: processor.percent(now.mono, process.cpu_us),
         };
         let depths = deepest(queues, now.wall);
         feed.publish(Event::new(EventKind::QueueDepth, now.wall, EventData::Depths(depths)));
@@ -123,29 +125,14 @@ fn deepest(mut queues: Vec<QueueCounts>, now: u64) -> Vec<QueueDepth> {
 /// How much of a core this process took since it was last asked.
 #[derive(Debug, Default)]
 struct Processor {
+    /// On the monotonic clock, and what it had taken by then.
     last: Option<(u64, u64)>,
 }
 
 impl Processor {
-    fn percent(&mut self, mono_ms: u64) -> Option<f64> {
-        let taken_ms = processor_ms()?;
-        let (then, before_ms) = self.last.replace((mono_ms, taken_ms))?;
-        let passed = mono_ms.checked_sub(then).filter(|ms| *ms > 0)?;
-        Some(taken_ms.saturating_sub(before_ms) as f64 * 100.0 / passed as f64)
+    fn percent(&mut self, mono_ms: u64, taken_us: u64) -> Option<f64> {
+        let (then, before_us) = self.last.replace((mono_ms, taken_us))?;
+        let passed_ms = mono_ms.checked_sub(then).filter(|ms| *ms > 0)?;
+        Some(taken_us.saturating_sub(before_us) as f64 / 10.0 / passed_ms as f64)
     }
-}
-
-/// User and system time, as Linux tells it: in hundredths of a second.
-fn processor_ms() -> Option<u64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name of the program stands in brackets and may contain anything.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let mut ticks = || fields.next()?.parse::<u64>().ok();
-    Some((ticks()? + ticks()?) * 10)
-}
-
-fn memory_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
 }

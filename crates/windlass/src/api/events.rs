@@ -3,7 +3,7 @@
 //! A listener is refused before it costs anything: by the origin of the page that asks, by a filter that is not understood, by
 //! their number. Once it is in, what it can hold is bounded: its place in the broker's ring, and one write that it has not read.
 //! A listener that does not read is cut and told (`server.listener_stall`); one that reads too slowly is
-//! told what it missed. All of them are served by one thread with the lowest claim to the processor ([`room`]), so that however
+//! told what it missed. All of them are served by one thread that stands back for the others ([`room`]), so that however
 //! many listen, tasks come first.
 
 mod params;

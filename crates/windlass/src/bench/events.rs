@@ -1,7 +1,7 @@
 //! `bench events`: what it costs to be listened to.
 //!
 //! The same load, submits at a fixed rate and workers that complete them, with and without listeners, in turns. The listeners are
-//! a process of their own with the lowest priority, as people at their screens are: each follows one of many queues over a
+//! a process of their own that stands back, as people at their screens do: each follows one of many queues over a
 //! WebSocket, some follow everything. What counts is what they do to the latency of submits, how late the latest event came, and
 //! the memory of the broker.
 

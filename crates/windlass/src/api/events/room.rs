@@ -1,7 +1,7 @@
 //! The thread that serves listeners.
 //!
 //! A thousand listeners who hear everything want more of a processor than all the tasks that they hear of. So they share one
-//! thread, and the system gives that thread what nobody else wants. It is started by the first listener.
+//! thread, and the system gives that thread less than the others when there is not enough for all. It is started by the first listener.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -10,8 +10,9 @@ use tokio::runtime::{Builder, Handle};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How the thread stands back: as far as a program may ask for.
-const NICENESS: i32 = 19;
+/// How the thread stands back: it gets about a quarter of a core where everybody wants one. With less, listeners of a busy machine
+/// would hear of things long after they happened.
+const NICENESS: i32 = 5;
 /// How long the last words to listeners may take.
 const FAREWELL: Duration = Duration::from_secs(2);
 

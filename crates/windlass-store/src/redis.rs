@@ -57,6 +57,7 @@ mod operations;
 mod options;
 mod plan;
 mod read;
+mod recent;
 mod reply;
 mod row;
 mod schedules;
@@ -109,6 +110,7 @@ struct Shared {
     signals: Signals,
     waits: waits::Waits,
     watch: Mutex<leases::Watch>,
+    recent: recent::Recent,
     leader: lead::Leader,
     /// It may be this process' turn to lead.
     turn: Notify,
@@ -318,6 +320,10 @@ impl Store for RedisStore {
             return Ok(());
         }
         self.shared.waits.close();
-        self.shared.resign().await
+        // Without a word the lead ends a little later by itself.
+        if let Err(error) = self.shared.resign().await {
+            tracing::warn!(%error, "cannot tell Redis that this process ends");
+        }
+        Ok(())
     }
 }

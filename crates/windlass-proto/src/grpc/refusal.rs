@@ -100,6 +100,7 @@ fn code(http_status: u16, code: &str) -> Code {
         (408 | 504, _) => Code::DeadlineExceeded,
         (409, _) => Code::FailedPrecondition,
         (413 | 429 | 507, _) => Code::ResourceExhausted,
+        (501, _) => Code::Unimplemented,
         (503, _) => Code::Unavailable,
         _ => Code::Internal,
     }

@@ -11,7 +11,7 @@ use super::commit::Decided;
 use super::link::Args;
 use super::row::{self, Row};
 use super::{reply, script};
-use crate::store::{Claim, Error};
+use crate::store::{Claim, Committed, Error};
 
 /// How often a call goes on behind tasks that expired.
 const ROUNDS_MAX: usize = 8;
@@ -51,7 +51,14 @@ impl Shared {
     /// Somebody else may have changed them meanwhile, which is as good.
     async fn cancel_expired(&self, records: &[Record], now: u64) -> Result<(), Error> {
         let ticked = |record: &Record| Some((record.clone(), transition::tick(record, now).ok()??));
-        self.write_all(records.iter().filter_map(ticked).map(Decided::plain).collect()).await.map(drop)
+        let decided = records.iter().filter_map(ticked).map(Decided::plain).collect();
+        for committed in self.write_all(decided).await? {
+            if let Committed::Done(record) = committed {
+                self.signals.lapsed.push(*record);
+                self.signals.due.notify_one();
+            }
+        }
+        Ok(())
     }
 
     /// Takes back what a caller that went away was served.

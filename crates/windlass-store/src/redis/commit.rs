@@ -8,7 +8,8 @@ use super::Shared;
 use super::hints::Hint;
 use super::link::Args;
 use super::read::By;
-use super::row::{self, KeyFate, Row, Step};
+use super::row::{self, KeyFate, Step};
+use super::transact::Transaction;
 use super::{reply, script};
 use crate::store::{Committed, Error};
 
@@ -31,6 +32,18 @@ impl Decided {
         match (&self.record.unique, &self.change) {
             (Some(hold), Change::Requeued { at, .. }) => !hold.is_over(*at),
             _ => false,
+        }
+    }
+
+    /// All that the change rests on, for a transaction: there it must not fail by itself.
+    pub(super) fn guard(&self, transaction: &mut Transaction) {
+        transaction.guard_at(&self.record);
+        if let Some(hold) = self.record.unique.as_ref().filter(|_| self.takes_key()) {
+            let holder = self.holder.as_ref().map_or(String::new(), |holder| row::name(holder.seq));
+            transaction.guard("holder", &[hold.key.as_str(), &holder]);
+        }
+        if matches!(self.change, Change::Removed { .. }) {
+            transaction.guard("alone", &[&row::name(self.record.seq)]);
         }
     }
 
@@ -90,13 +103,17 @@ impl Shared {
 
     /// A transition is decided on as many revisions as those before it in the batch make.
     pub(super) async fn weigh_transitions(&self, transitions: &[Transition]) -> Result<Vec<Fate>, Error> {
-        let ids = transitions.iter().map(|transition| By::Id(&transition.id));
-        let rows = self.look_up(ids, false).await?;
-        let holders = self.holders(transitions, &rows).await?;
+        let known: Vec<Option<Record>> = transitions.iter().map(|one| self.recent.take(one)).collect();
+        let unknown = transitions.iter().zip(&known).filter(|(_, known)| known.is_none());
+        let rows = self.look_up(unknown.map(|(one, _)| By::Id(&one.id)), false).await?;
+        let mut rows = rows.into_iter().map(|row| row.map(|row| row.record));
+        let records =
+            known.into_iter().map(|known| known.or_else(|| rows.next().flatten())).collect::<Vec<_>>();
+        let holders = self.holders(transitions, &records).await?;
         let mut seen: HashMap<&TaskId, Option<Record>> = HashMap::new();
         let mut fates = Vec::with_capacity(transitions.len());
-        for ((transition, row), holder) in transitions.iter().zip(rows).zip(holders) {
-            let current = seen.entry(&transition.id).or_insert_with(|| row.map(|row| row.record));
+        for ((transition, record), holder) in transitions.iter().zip(records).zip(holders) {
+            let current = seen.entry(&transition.id).or_insert(record);
             let Some(record) = current else {
                 fates.push(Fate::Answer(Committed::Missing));
                 continue;
@@ -119,15 +136,16 @@ impl Shared {
     async fn holders(
         &self,
         transitions: &[Transition],
-        rows: &[Option<Row>],
+        records: &[Option<Record>],
     ) -> Result<Vec<Option<Record>>, Error> {
-        let wanted = |(transition, row): (&Transition, &Option<Row>)| match (&transition.change, row) {
-            (Change::Requeued { at, .. }, Some(row)) => {
-                row.record.unique.as_ref().filter(|hold| !hold.is_over(*at)).map(|hold| hold.key.clone())
+        let wanted = |(transition, record): (&Transition, &Option<Record>)| match (&transition.change, record)
+        {
+            (Change::Requeued { at, .. }, Some(record)) => {
+                record.unique.as_ref().filter(|hold| !hold.is_over(*at)).map(|hold| hold.key.clone())
             }
             _ => None,
         };
-        let keys: Vec<_> = transitions.iter().zip(rows).map(wanted).collect();
+        let keys: Vec<_> = transitions.iter().zip(records).map(wanted).collect();
         if keys.iter().all(Option::is_none) {
             return Ok(vec![None; keys.len()]);
         }
@@ -166,6 +184,7 @@ impl Shared {
         }
         let Step { before, mut after, change, .. } = step;
         after.order = reply::number(answer.next().unwrap_or_default())?;
+        after.awaited = reply::text(answer.next().unwrap_or_default())? == "1";
         let kept = matches!(change, Change::Checkpointed { .. });
         if matches!(before.state, State::Running(_)) && !kept {
             self.forget_lease(before.seq);

@@ -80,7 +80,7 @@ impl Shared {
     /// A retry that waits for others again: one that is gone by now is a conflict.
     pub(super) async fn requeue_behind(&self, decided: Decided) -> Result<Committed, Error> {
         let mut transaction = Transaction::default();
-        transaction.guard_at(&decided.record);
+        decided.guard(&mut transaction);
         let name = row::name(decided.record.seq);
         let Some(parents) = self.parents_again(&decided, &mut transaction).await? else {
             return Ok(Committed::Conflict);

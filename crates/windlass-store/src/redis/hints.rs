@@ -13,10 +13,15 @@ use windlass_core::{Name, Record, StateName};
 /// Lanes that are named one by one; beyond it everybody looks at all of theirs.
 const LANES_NAMED_MAX: usize = 100;
 
+/// How soon a process that leads looks by itself, whatever it knows.
+const LOOKED_AT_MS: u64 = 30_000;
+
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Hint {
     pub(super) due: Option<u64>,
     pub(super) prune: Option<u64>,
+    /// The earliest prune that is so near that other processes must hear of it.
+    pub(super) prune_soon: Option<u64>,
     pub(super) loops: BTreeSet<Loop>,
     pub(super) lanes: BTreeSet<Lane>,
 }
@@ -48,7 +53,9 @@ impl Hint {
     pub(super) fn add(&mut self, record: &Record) {
         let earlier = |at: &mut Option<u64>, new: Option<u64>| *at = at.take().into_iter().chain(new).min();
         earlier(&mut self.due, record.wake_at());
-        earlier(&mut self.prune, record.ended_at().map(|at| at.saturating_add(record.retention_ms)));
+        let prune_at = record.ended_at().map(|at| at.saturating_add(record.retention_ms));
+        earlier(&mut self.prune, prune_at);
+        earlier(&mut self.prune_soon, prune_at.filter(|_| record.retention_ms < LOOKED_AT_MS));
         if record.must_tell() {
             self.loops.insert(Loop::Dependents);
         }
@@ -62,11 +69,16 @@ impl Hint {
         self
     }
 
+    /// Nothing if others need not hear of it.
     pub(super) fn write(&self, origin: &str) -> String {
+        let silent = self.due.is_none() && self.prune_soon.is_none();
+        if silent && self.loops.is_empty() && self.lanes.is_empty() {
+            return String::new();
+        }
         let time = |at: Option<u64>| at.map_or("-".to_owned(), |at| at.to_string());
         let letters = Loop::ALL.iter().filter(|(wake, _)| self.loops.contains(wake));
         let letters: String = std::iter::once('+').chain(letters.map(|(_, letter)| *letter)).collect();
-        let mut line = format!("{origin} {} {} {letters}", time(self.due), time(self.prune));
+        let mut line = format!("{origin} {} {} {letters}", time(self.due), time(self.prune_soon));
         if self.lanes.len() > LANES_NAMED_MAX {
             line.push_str(" */*");
             return line;
@@ -94,6 +106,7 @@ impl Hint {
         let hint = Hint {
             due: due.parse().ok(),
             prune: prune.parse().ok(),
+            prune_soon: prune.parse().ok(),
             loops: loops.collect(),
             lanes: words.filter_map(lane).collect(),
         };
@@ -135,14 +148,17 @@ mod tests {
         let lanes = [Lane::Type(name("q"), name("t:1")), Lane::Queue(name("r"))];
         let hint = Hint {
             due: Some(7),
-            prune: None,
+            prune: Some(9),
+            prune_soon: Some(9),
             loops: BTreeSet::from([Loop::Dependents]),
             lanes: BTreeSet::from(lanes),
         };
         let line = hint.write("me");
-        assert_eq!(line, "me 7 - +d q/t:1 r/*");
+        assert_eq!(line, "me 7 9 +d q/t:1 r/*");
         assert_eq!(Hint::read(&line), Some(("me", hint)));
         assert_eq!(Hint::read("something else"), None);
+        let distant = Hint { prune: Some(9), ..Hint::default() };
+        assert_eq!(distant.write("me"), "", "nobody need hear of it");
     }
 
     #[test]

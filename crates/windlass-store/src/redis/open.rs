@@ -27,6 +27,7 @@ impl RedisStore {
             signals: Default::default(),
             waits: Default::default(),
             watch: Default::default(),
+            recent: Default::default(),
             leader: Default::default(),
             turn: Default::default(),
             due: Default::default(),

@@ -146,18 +146,12 @@ impl Shared {
                 }
                 Fate::Write(decided) => decided,
             };
-            transaction.guard_at(&decided.record);
+            decided.guard(transaction);
             let name = row::name(decided.record.seq);
             let Some(parents) = self.parents_again(&decided, transaction).await? else {
                 committed.push(Committed::Conflict);
                 continue;
             };
-            if let Some(hold) = &decided.record.unique {
-                let holder = decided.holder.as_ref().map_or(String::new(), |holder| row::name(holder.seq));
-                if decided.takes_key() {
-                    transaction.guard("holder", &[hold.key.as_str(), &holder]);
-                }
-            }
             let step = decided.step();
             transaction.change("change", &step, &name);
             parents.iter().for_each(|parent| transaction.act("await", &[parent, &name]));

@@ -53,6 +53,7 @@ impl Shared {
     pub(super) async fn peek_all(&self, ids: &[TaskId]) -> Result<Vec<Option<Record>>, Error> {
         self.check_open()?;
         let rows = self.look_up(ids.iter().map(By::Id), false).await?;
+        self.recent.remember(rows.iter().flatten().map(|row| &row.record));
         Ok(rows.into_iter().map(|row| row.map(|row| row.record)).collect())
     }
 

@@ -127,17 +127,15 @@ impl Waits {
         let mut inner = self.inner.lock();
         let mut round = Round::default();
         let lanes = std::mem::take(&mut inner.lanes);
-        for lane in lanes {
-            for (queue, kind) in inner.pairs(&lane) {
-                let Some((ticket, waiter)) = inner.waiting.first(&queue, &kind) else { continue };
-                if round.asked.len() >= CALL_CLAIMS_MAX {
-                    inner.lanes.insert(lane.clone());
-                    break;
-                }
-                if round.asked.iter().all(|asked| asked.ticket != ticket) {
-                    let claim = waiter.claim.clone();
-                    round.asked.push(Asked { ticket, claim, lane: Some(lane.clone()) });
-                }
+        let pairs: BTreeSet<(Name, Name)> = lanes.iter().flat_map(|lane| inner.pairs(lane)).collect();
+        for (queue, kind) in pairs {
+            let Some((ticket, waiter)) = inner.waiting.first(&queue, &kind) else { continue };
+            let lane = Lane::Type(queue, kind);
+            if round.asked.len() >= CALL_CLAIMS_MAX {
+                // It is for the next round, and only this pair: those that were asked for are done with.
+                inner.lanes.insert(lane);
+            } else if round.asked.iter().all(|asked| asked.ticket != ticket) {
+                round.asked.push(Asked { ticket, claim: waiter.claim.clone(), lane: Some(lane) });
             }
         }
         while round.asked.len() < CALL_CLAIMS_MAX {

@@ -74,6 +74,17 @@ local function end_key(row)
   return base .. "prunes"
 end
 
+-- Whoever leads must hear that there is an end to tell, whoever made it.
+local function enter_ends(name, row)
+  local order = end_key(row)
+  if order == base .. "prunes" then
+    call("ZADD", order, row.prune, name)
+  else
+    call("ZADD", order, tonumber(name), name)
+    call("PUBLISH", base .. "hints", "- - - +d")
+  end
+end
+
 local function count(row, by)
   local counts = base .. "queue/" .. row.queue
   call("HINCRBY", counts, row.state, by)
@@ -120,8 +131,7 @@ local function enter(name, row)
     call("ZADD", base .. "wakes", row.wake, name)
   end
   if row.prune ~= "-" then
-    local order = end_key(row)
-    call("ZADD", order, order == base .. "prunes" and row.prune or tonumber(name), name)
+    enter_ends(name, row)
   end
 end
 
@@ -169,7 +179,7 @@ end
 -- revision, act, takes a place, state, priority, class, wake, prune, expires, queue, record, ledger, unique key, what
 -- becomes of the key, who must have it. Acts: "move" writes the record and moves the task, "keep" only writes it,
 -- "drop" forgets the task. The key is kept (""), freed if it is the task's own ("free") or taken ("take").
--- Returns "done" with the order, "conflict" or "missing".
+-- Returns "done" with the order and whether others wait for the task, "conflict" or "missing".
 local CHANGE_ARGS = 17
 local function change(at)
   local name, act = ARGV[at], ARGV[at + 3]
@@ -180,7 +190,7 @@ local function change(at)
   end
   if row.revision ~= ARGV[at + 2] then
     if again and row.nonce == nonce then
-      return { "done", row.order }
+      return { "done", row.order, row.awaited }
     end
     return { "conflict" }
   end
@@ -213,12 +223,12 @@ local function change(at)
     if row.group ~= "-" then
       forget_workflow(row.group)
     end
-    return { "done", row.order }
+    return { "done", row.order, row.awaited }
   end
   if act == "keep" then
     call("HSET", key, "i", line_of(row), "r", ARGV[at + 12])
     call("HDEL", key, "c")
-    return { "done", row.order }
+    return { "done", row.order, row.awaited }
   end
   row.state, row.priority, row.class = ARGV[at + 5], ARGV[at + 6], ARGV[at + 7]
   row.wake, row.prune, row.expires, row.queue = ARGV[at + 8], ARGV[at + 9], ARGV[at + 10], ARGV[at + 11]
@@ -226,7 +236,7 @@ local function change(at)
   call("HDEL", key, "c", "l", "p", "x")
   know_queue(row.queue)
   enter(name, row)
-  return { "done", row.order }
+  return { "done", row.order, row.awaited }
 end
 
 local function tell()

@@ -4,6 +4,7 @@
 --   free <id>                      no task has the id
 --   at <name> <revision>           the task is at this revision
 --   there <name>                   the task is there
+--   alone <name>                   nobody waits for the end of the task
 --   gone <name>                    the task is forgotten
 --   ended <name> <state>           the task is in this state
 --   holder <key> <name>            this task took the unique key last; "" for nobody
@@ -56,6 +57,10 @@ local guards = {
   there = function()
     return find(next_arg())
   end,
+  alone = function()
+    local row = find(next_arg())
+    return row and row.awaited == "0"
+  end,
   gone = function()
     return not find(next_arg())
   end,
@@ -104,8 +109,7 @@ local function set_awaited(name, awaited)
   end
   row.awaited = awaited
   if row.prune ~= "-" then
-    local order = end_key(row)
-    call("ZADD", order, order == base .. "prunes" and row.prune or tonumber(name), name)
+    enter_ends(name, row)
   end
   call("HSET", base .. "t/" .. name, "i", line_of(row))
 end

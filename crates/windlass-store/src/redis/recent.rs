@@ -1,0 +1,38 @@
+//! Records that were just read: whoever decides on one has mostly just looked at it or been given it, so a commit need not
+//! read it again. A record of a revision never changes but for what scripts keep beside it, and the commit is conditional on the
+//! revision, so one that is out of date is a conflict like any other.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use windlass_core::{Change, Record, State, Transition};
+
+/// Beyond this all are forgotten: it costs one more call for each, once.
+const RECENT_MAX: usize = 4096;
+
+#[derive(Debug, Default)]
+pub(super) struct Recent(Mutex<HashMap<u64, Record>>);
+
+impl Recent {
+    pub(super) fn remember<'a>(&self, records: impl IntoIterator<Item = &'a Record>) {
+        let mut recent = self.0.lock();
+        // Only what a worker holds is soon decided on again.
+        for record in records.into_iter().filter(|record| matches!(record.state, State::Running(_))) {
+            if recent.len() >= RECENT_MAX {
+                recent.clear();
+            }
+            recent.insert(record.seq, record.clone());
+        }
+    }
+
+    /// The record that a transition was decided on. Only for the ends of an attempt: they depend on nothing beside it.
+    pub(super) fn take(&self, transition: &Transition) -> Option<Record> {
+        use Change::{Completed, Failed, LeaseLost, Released};
+        if !matches!(transition.change, Completed { .. } | Failed { .. } | LeaseLost { .. } | Released { .. })
+        {
+            return None;
+        }
+        let record = self.0.lock().remove(&transition.seq)?;
+        (record.revision == transition.revision && record.id == transition.id).then_some(record)
+    }
+}

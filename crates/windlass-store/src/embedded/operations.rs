@@ -194,10 +194,12 @@ fn operation(id: &Name, message: OperationMessage) -> Result<Operation, Undecoda
 }
 
 /// An operation in the form in which it is kept, and back.
+#[cfg(feature = "redis")]
 pub(crate) fn encode(operation: &Operation) -> Vec<u8> {
     operation_message(operation).encode_to_vec()
 }
 
+#[cfg(feature = "redis")]
 pub(crate) fn decode(id: &Name, bytes: bytes::Bytes) -> Result<Operation, Undecodable> {
     operation(id, OperationMessage::decode(bytes)?)
 }

@@ -216,10 +216,12 @@ fn schedule(id: &Name, message: ScheduleMessage) -> Result<Schedule, Undecodable
 }
 
 /// A schedule in the form in which it is kept, and back.
+#[cfg(feature = "redis")]
 pub(crate) fn encode(schedule: &Schedule) -> Vec<u8> {
     schedule_message(schedule).encode_to_vec()
 }
 
+#[cfg(feature = "redis")]
 pub(crate) fn decode(id: &Name, bytes: Bytes) -> Result<Schedule, Undecodable> {
     schedule(id, ScheduleMessage::decode(bytes)?)
 }

@@ -180,8 +180,6 @@ pub const WORK_CREDITS_MAX: u32 = 10_000;
 pub const WORK_BATCHES_MAX: u32 = 16;
 /// Payloads in one message to a connected worker, a single larger task excepted: common clients refuse messages of 4 MiB.
 pub const WORK_MESSAGE_BYTES_MAX: usize = 512 * 1024;
-/// Words in one filter of a watch; it is kept for as long as the watch goes on.
-pub const WATCH_WORDS_MAX: usize = 1000;
 /// Tasks in one streamed submit: its answer has a line for each and must fit into the 4 MiB that common clients accept.
 pub const STREAMED_TASKS_MAX: usize = 50_000;
 /// Batches of one streamed submit on their way to the disk.

@@ -31,8 +31,8 @@ pub use claim::{ClaimBody, ClaimQueues, Claimed, Claiming};
 pub use dead_groups::{DeadGroupBody, DeadGroupsBody};
 pub use decode::{decode, decode_item};
 pub use event::{
-    ClosedBody, EventBody, GapBody, QueueDepthBody, QueueDepthsBody, QueueEventBody, SystemMetricsBody,
-    TaskEventBody, WorkerEventBody,
+    ClosedBody, EventBody, GapBody, PositionBody, QueueDepthBody, QueueDepthsBody, QueueEventBody,
+    SystemMetricsBody, TaskEventBody, WorkerEventBody,
 };
 pub use invalid::{Fault, Invalid};
 #[cfg(feature = "grpc")]

@@ -150,9 +150,10 @@ impl Listener {
         })
     }
 
-    /// The id up to which nothing is left to be heard, as long as nothing is ready: when it begins, and when it waits.
-    pub fn place(&self) -> u64 {
-        self.next.saturating_sub(1)
+    /// Whoever comes back with this id as the last one misses nothing that this one has not told; `None` while a gap is to be told.
+    pub fn place(&self) -> Option<u64> {
+        let next = self.ready.front().map_or(self.next, |event| event.id);
+        self.gap.is_none().then(|| next.saturating_sub(1))
     }
 
     /// What is there already, without looking for what was not told yet: for whoever was just woken.

@@ -12,7 +12,8 @@ use super::time::{Seconds, Time};
 
 /// The envelope of every event. What `data` holds depends on `type`: `TaskEventBody` for `task.*`, `WorkerEventBody` for
 /// `worker.*`, `QueueEventBody` for `queue.paused` and `queue.resumed`, `QueueDepthsBody` for `queue.depth`,
-/// `SystemMetricsBody` for `system.metrics`, `GapBody` for `gap` and `ClosedBody` for `closed`.
+/// `SystemMetricsBody` for `system.metrics`, `GapBody` for `gap`, `PositionBody` for
+/// `position` and `ClosedBody` for `closed`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EventBody<D = serde_json::Value> {
@@ -143,6 +144,11 @@ pub struct GapBody {
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub reason: Cow<'static, str>,
 }
+
+/// Nothing happened that passes the filter up to the id of this message: whoever comes back with it misses nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PositionBody {}
 
 /// The last that a listener hears before its connection ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

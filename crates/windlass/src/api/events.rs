@@ -21,8 +21,8 @@ use axum::http::{HeaderMap, StatusCode};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_proto::rest::{
-    ClosedBody, EventBody, GapBody, QueueDepthsBody, QueueEventBody, SystemMetricsBody, TaskEventBody,
-    WorkerEventBody,
+    ClosedBody, EventBody, GapBody, PositionBody, QueueDepthsBody, QueueEventBody, SystemMetricsBody,
+    TaskEventBody, WorkerEventBody,
 };
 
 use super::Shared;
@@ -37,6 +37,7 @@ pub(crate) use room::Room;
 #[openapi(components(schemas(
     ClosedBody,
     GapBody,
+    PositionBody,
     QueueDepthsBody,
     QueueEventBody,
     SystemMetricsBody,

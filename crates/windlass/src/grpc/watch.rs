@@ -1,114 +1,150 @@
-//! Live updates of tasks.
+//! Live updates of tasks: the same feed as over a WebSocket, under the same rules.
+//!
+//! A watch is served by the thread of all listeners, a message at a time. One that does not take its message for
+//! `server.listener_stall` is cut and told.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::pin::Pin;
+use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::http::StatusCode;
 use futures_util::Stream;
 use futures_util::stream::unfold;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tonic::Status;
 use windlass_broker::{Event, EventFilter, Heard, Kinds, Listener};
-use windlass_core::limits::{NAME_BYTES_MAX, WATCH_WORDS_MAX};
-use windlass_proto::grpc::timestamp;
+use windlass_core::Name;
+use windlass_core::limits::{LISTENER_FAREWELL_MS_MAX, LISTENER_VALUES_MAX};
 use windlass_proto::grpc::v1::{TaskState, TaskUpdate, WatchTasksRequest, WatchTasksResponse};
+use windlass_proto::grpc::{parsed, timestamp};
 use windlass_proto::rest::Invalid;
 
 use super::{State, refusal};
+use crate::api::problem::Refused;
 
-pub(super) type Updates = Pin<Box<dyn Stream<Item = Result<WatchTasksResponse, Status>> + Send>>;
+pub(super) type Updates = Pin<Box<dyn Stream<Item = Message> + Send>>;
+
+type Message = Result<WatchTasksResponse, Status>;
 
 /// Updates in one message.
 const UPDATES_MAX: usize = 256;
 
 struct Watch {
-    state: Arc<State>,
+    sender: mpsc::Sender<Message>,
     events: Listener,
+    /// Types of tasks; all if it is empty. The listener filters by everything else.
+    types: HashSet<Name>,
     /// A gap that comes after the updates of a message; it begins the next one.
     missed: u64,
-    filter: Filter,
-    begun: bool,
-}
-
-/// What is empty does not filter.
-struct Filter {
-    ids: HashSet<String>,
-    queues: HashSet<String>,
-    types: HashSet<String>,
-    events: HashSet<String>,
 }
 
 pub(super) fn updates(state: &Arc<State>, request: WatchTasksRequest) -> Result<Updates, Status> {
-    let filter = Filter::read(request)?;
-    let mut kinds = Kinds::NONE;
-    kinds.add("task.*");
-    let events = EventFilter { kinds, ..EventFilter::default() };
-    let events = state.api.broker.listen(events, None).map_err(refusal::status)?;
-    let watch = Watch { state: state.clone(), events, missed: 0, filter, begun: false };
-    Ok(Box::pin(unfold(watch, |mut watch| async move {
-        let message = watch.next().await?;
-        Some((Ok(message), watch))
+    let (filter, types) = filter(request)?;
+    let events = state.api.broker.listen(filter, None).map_err(refusal::status)?;
+    let (sender, receiver) = mpsc::channel(1);
+    let watch = Watch { sender, events, types, missed: 0 };
+    state.api.room.spawn(watch.serve(state.clone()));
+    Ok(Box::pin(unfold(receiver, |mut receiver| async move {
+        let message = receiver.recv().await?;
+        Some((message, receiver))
     })))
 }
 
-impl Watch {
-    async fn next(&mut self) -> Option<WatchTasksResponse> {
-        let mut message = WatchTasksResponse::default();
-        if !std::mem::replace(&mut self.begun, true) {
-            return Some(message);
+/// What passes, and which types of tasks.
+fn filter(request: WatchTasksRequest) -> Result<(EventFilter, HashSet<Name>), Invalid> {
+    let mut kinds = Kinds::NONE;
+    for word in bounded("events", &request.events)? {
+        if !word.starts_with("task.") || !kinds.add(word) {
+            let message = format!("there is no event {word:?} of tasks; as in task.completed or task.*");
+            return Err(Invalid::malformed("events", message));
         }
-        message.missed = std::mem::take(&mut self.missed);
+    }
+    if request.events.is_empty() {
+        kinds.add("task.*");
+    }
+    let filter =
+        EventFilter { kinds, queues: set("queues", &request.queues)?, tasks: set("ids", &request.ids)? };
+    Ok((filter, set("types", &request.types)?))
+}
+
+fn set<T, S>(field: &'static str, texts: &[String]) -> Result<S, Invalid>
+where
+    T: FromStr<Err: Display>,
+    S: FromIterator<T>,
+{
+    bounded(field, texts)?.iter().map(|text| parsed(field, text)).collect()
+}
+
+fn bounded<'a>(field: &'static str, texts: &'a [String]) -> Result<&'a [String], Invalid> {
+    match texts.len() {
+        0..=LISTENER_VALUES_MAX => Ok(texts),
+        _ => Err(Invalid::out_of_range(field, format!("at most {LISTENER_VALUES_MAX} at once"))),
+    }
+}
+
+fn too_slow() -> Status {
+    refusal::status(Refused::new(
+        StatusCode::REQUEST_TIMEOUT,
+        "too_slow",
+        "The updates were not read for too long",
+    ))
+}
+
+impl Watch {
+    async fn serve(mut self, state: Arc<State>) {
+        let sender = self.sender.clone();
+        // The first says that from here on everything is heard.
+        let mut message = WatchTasksResponse::default();
+        loop {
+            match timeout(state.api.settings.listener_stall, sender.send(Ok(message))).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return,
+                Err(_) => break,
+            }
+            tokio::select! {
+                () = state.closing.cancelled() => return,
+                () = sender.closed() => return,
+                next = self.next() => message = next,
+            }
+        }
+        self.events.cut();
+        let farewell = Duration::from_millis(LISTENER_FAREWELL_MS_MAX);
+        let _ = timeout(farewell, sender.send(Err(too_slow()))).await;
+    }
+
+    /// May be dropped only when nobody wants the rest any more.
+    async fn next(&mut self) -> WatchTasksResponse {
+        let missed = std::mem::take(&mut self.missed);
+        let mut message = WatchTasksResponse { missed, ..WatchTasksResponse::default() };
         while message.updates.is_empty() && message.missed == 0 {
-            let heard = tokio::select! {
-                () = self.state.closing.cancelled() => return None,
-                heard = self.events.recv() => heard,
-            };
+            let heard = self.events.recv().await;
             self.take(heard, &mut message);
         }
         while message.updates.len() < UPDATES_MAX && self.missed == 0 {
-            match self.events.try_recv() {
+            match self.events.more() {
                 Some(heard) => self.take(heard, &mut message),
                 None => break,
             }
         }
-        Some(message)
+        message
     }
 
     fn take(&mut self, heard: Heard, message: &mut WatchTasksResponse) {
         match heard {
-            Heard::Event(event) => message.updates.extend(self.filter.update(&event)),
+            Heard::Event(event) => message.updates.extend(self.update(&event)),
             Heard::Gap(gap) if message.updates.is_empty() => message.missed += gap.missed.unwrap_or(1),
             // A gap belongs before the updates that follow it.
             Heard::Gap(gap) => self.missed += gap.missed.unwrap_or(1),
         }
     }
-}
-
-impl Filter {
-    fn read(request: WatchTasksRequest) -> Result<Self, Invalid> {
-        let set = |field: &'static str, words: Vec<String>| {
-            if words.len() > WATCH_WORDS_MAX {
-                return Err(Invalid::out_of_range(field, format!("at most {WATCH_WORDS_MAX} at once")));
-            }
-            if words.iter().any(|word| word.len() > NAME_BYTES_MAX) {
-                return Err(Invalid::out_of_range(field, format!("at most {NAME_BYTES_MAX} bytes each")));
-            }
-            Ok(words.into_iter().collect::<HashSet<_>>())
-        };
-        Ok(Self {
-            ids: set("ids", request.ids)?,
-            queues: set("queues", request.queues)?,
-            types: set("types", request.types)?,
-            events: set("events", request.events)?,
-        })
-    }
 
     fn update(&self, event: &Event) -> Option<TaskUpdate> {
         let task = event.task()?;
-        let passes = |set: &HashSet<String>, word: &str| set.is_empty() || set.contains(word);
-        let passes = passes(&self.ids, task.id.as_str())
-            && passes(&self.queues, task.queue.as_str())
-            && passes(&self.types, task.kind.as_str())
-            && passes(&self.events, event.kind.as_str());
+        let passes = self.types.is_empty() || self.types.contains(&task.kind);
         passes.then(|| TaskUpdate {
             id: event.id,
             event: event.kind.as_str().to_owned(),

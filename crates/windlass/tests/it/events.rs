@@ -90,8 +90,30 @@ async fn cut_connections_lose_nothing_and_hear_nothing_twice() {
     // A browser comes back with a header, which is newer than what the address says.
     let after = format!("last-event-id: {}\r\n", id(&heard[TASKS - 2]));
     let mut stream = Lines::get(broker.address, "/api/v1/events?type=task.*&last_id=1", &after);
-    stream.after("retry: ");
     assert_eq!(stream.event(), (id(&heard[TASKS - 1]), heard[TASKS - 1].clone()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_was_cut_before_it_heard_anything_comes_back_to_where_it_was() {
+    let broker = BrokerProcess::start();
+    let mut client = broker.client();
+    let mut socket = Socket::connect(broker.address, "?type=task.*").await;
+    let position = socket.message().await.unwrap();
+    assert_eq!((&position["type"], &position["data"]), (&json!("position"), &json!({})));
+    let mut stream = Lines::get(broker.address, "/api/v1/events?type=task.*", "");
+    let hello = stream.after("id: ");
+    stream.after("retry: ");
+    drop((socket, stream));
+    submit(&mut client, &json!({"id": "between", "type": "t"}));
+    let query = format!("?type=task.*&last_id={}", id(&position));
+    let event = Socket::connect(broker.address, &query).await.event().await;
+    assert_eq!((&event["type"], &event["data"]["task_id"]), (&json!("task.submitted"), &json!("between")));
+    let header = format!("last-event-id: {hello}\r\n");
+    let mut stream = Lines::get(broker.address, "/api/v1/events?type=task.*", &header);
+    assert_eq!(stream.event(), (id(&event), event));
+    // A gap is told before where it leads to.
+    let mut socket = Socket::connect(broker.address, "?type=task.*&last_id=1").await;
+    assert_eq!(socket.message().await.unwrap()["type"], "gap");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -54,6 +54,16 @@ impl Socket {
     /// The next event, or how it was closed.
     pub(crate) async fn heard(&mut self) -> Result<Value, Option<CloseFrame>> {
         loop {
+            let message = self.message().await?;
+            if message["type"] != "position" {
+                return Ok(message);
+            }
+        }
+    }
+
+    /// The next message, be it only where the listener is.
+    pub(crate) async fn message(&mut self) -> Result<Value, Option<CloseFrame>> {
+        loop {
             let next = tokio::time::timeout(LONG, self.0.next()).await.expect("something should come");
             match next {
                 Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text).unwrap()),
@@ -109,7 +119,14 @@ impl Lines {
 
     /// The id that stands before the next event, and the event.
     pub(crate) fn event(&mut self) -> (u64, Value) {
-        let id = self.after("id: ").parse().unwrap();
-        (id, serde_json::from_str(&self.after("data: ")).unwrap())
+        let mut id = None;
+        loop {
+            let line = self.line();
+            if let Some(number) = line.strip_prefix("id: ") {
+                id = Some(number.parse().unwrap());
+            } else if let Some(event) = line.strip_prefix("data: ") {
+                return (id.expect("an id stands before it"), serde_json::from_str(event).unwrap());
+            }
+        }
     }
 }

@@ -104,7 +104,8 @@ async fn a_watcher_sees_the_life_of_a_task_and_a_waiter_its_end() {
     let broker = BrokerProcess::start();
     let address = broker.grpc_address;
     let mut watching = tasks(address).await;
-    let watch = WatchTasksRequest { ids: vec!["a".into()], ..Default::default() };
+    let watch =
+        WatchTasksRequest { ids: vec!["a".into()], events: vec!["task.*".into()], ..Default::default() };
     let mut updates = watching.watch_tasks(watch).await.unwrap().into_inner();
     assert!(updates.message().await.unwrap().unwrap().updates.is_empty());
     submit(address, &["other", "a"]).await;
@@ -162,6 +163,15 @@ async fn what_rest_refuses_is_refused_with_the_same_code_and_field() {
     let problem = rest.post("/api/v1/claim", r#"{"worker_id":"w","max":1001}"#).json();
     let claim = ClaimRequest { worker_id: id("w"), max: Some(1001), ..Default::default() };
     same(&problem, &refusal(workers.claim(claim).await).1);
+    let watch = WatchTasksRequest { events: vec![id("task.*"), id("worker.*")], ..Default::default() };
+    let (_, refused) = refusal(tasks.watch_tasks(watch).await);
+    assert_eq!((refused.code.as_str(), refused.field.as_deref()), ("malformed", Some("events")));
+    let watch = WatchTasksRequest { ids: vec![id("a b")], ..Default::default() };
+    assert_eq!(refusal(tasks.watch_tasks(watch).await).1.field.as_deref(), Some("ids"));
+    let queues = (0..101).map(|number| format!("q-{number}")).collect();
+    let watch = WatchTasksRequest { queues, ..Default::default() };
+    let (_, refused) = refusal(tasks.watch_tasks(watch).await);
+    assert_eq!((refused.code.as_str(), refused.field.as_deref()), ("out_of_range", Some("queues")));
     let problem = rest.get("/api/v1/tasks?cursor=nonsense").json();
     let list = ListTasksRequest { cursor: Some(id("nonsense")), ..Default::default() };
     same(&problem, &refusal(tasks.list_tasks(list).await).1);

@@ -24,7 +24,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    pub(super) fn spawn(&self, serving: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, serving: impl Future<Output = ()> + Send + 'static) {
         let handle = self.thread.get_or_init(|| open(self.over.clone()).unwrap_or_else(Handle::current));
         handle.spawn(self.listeners.track_future(serving));
     }

@@ -23,7 +23,7 @@ const RETRY_MS: u64 = 1000;
 /// `foreign` is the origin of a page from elsewhere that may listen.
 pub(super) fn answer(state: &Arc<State>, listener: Listener, foreign: Option<HeaderValue>) -> Response {
     let (sender, receiver) = mpsc::channel::<Bytes>(1);
-    let writer = Writer { sender, sent: listener.place(), listener };
+    let writer = Writer { sender, sent: listener.place().unwrap_or(0), listener };
     state.room.spawn(writer.serve(state.clone()));
     let pieces = unfold(receiver, |mut receiver| async move {
         let piece = receiver.recv().await?;
@@ -45,7 +45,7 @@ pub(super) fn answer(state: &Arc<State>, listener: Listener, foreign: Option<Hea
 struct Writer {
     sender: mpsc::Sender<Bytes>,
     listener: Listener,
-    /// Whoever comes back with this id has missed nothing that was not sent.
+    /// Whoever comes back with this id has missed nothing that was not sent; 0 if that is a gap.
     sent: u64,
 }
 
@@ -74,8 +74,7 @@ impl Writer {
     }
 
     async fn write(&mut self, state: &State) -> End {
-        let mut piece = Bytes::from(format!("id: {}\nretry: {RETRY_MS}\n\n", self.sent));
-        let mut last = self.sent;
+        let (mut last, mut piece) = self.sign(format_args!("retry: {RETRY_MS}"));
         loop {
             match timeout(state.settings.listener_stall, self.sender.send(piece)).await {
                 Ok(Ok(())) => self.sent = last,
@@ -88,7 +87,9 @@ impl Writer {
                 () = self.sender.closed() => return End::Gone,
                 heard = self.listener.recv() => self.piece(heard),
                 // sleep: something must be written now and then, or nobody notices a broken connection.
-                () = tokio::time::sleep(Duration::from_millis(LISTENER_BEAT_MS)) => self.beat(),
+                () = tokio::time::sleep(Duration::from_millis(LISTENER_BEAT_MS)) => {
+                    self.sign(format_args!(": still here"))
+                }
             };
         }
     }
@@ -107,10 +108,12 @@ impl Writer {
         (last, piece.freeze())
     }
 
-    /// A sign of life. Its id lets one that hears little come back to where it is and not to its last event.
-    fn beat(&self) -> (u64, Bytes) {
-        let place = self.listener.place();
-        (place, Bytes::from(format!("id: {place}\n: still here\n\n")))
+    /// A line without an event. Its id lets one that hears little, or nothing yet, come back to where it is.
+    fn sign(&self, line: std::fmt::Arguments<'_>) -> (u64, Bytes) {
+        match self.listener.place() {
+            Some(place) => (place, Bytes::from(format!("id: {place}\n{line}\n\n"))),
+            None => (self.sent, Bytes::from(format!("{line}\n\n"))),
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde::Serialize;
 use windlass_broker::{Event, EventData, Gap, Heard, QueueDepth, SystemFigures, TaskFacts};
 use windlass_proto::rest::{
-    ClosedBody, EventBody, GapBody, ProgressBody, QueueDepthBody, QueueDepthsBody, QueueEventBody, Seconds,
-    SystemMetricsBody, TaskEventBody, Time, WorkerEventBody,
+    ClosedBody, EventBody, GapBody, PositionBody, ProgressBody, QueueDepthBody, QueueDepthsBody,
+    QueueEventBody, Seconds, SystemMetricsBody, TaskEventBody, Time, WorkerEventBody,
 };
 
 /// The id and the message.
@@ -21,6 +21,11 @@ pub(super) fn heard(heard: &Heard) -> (u64, Bytes) {
 /// The last message. Its id is the last that was sent, so that whoever comes back with it misses nothing.
 pub(super) fn closed(id: u64, reason: &'static str) -> Bytes {
     message(id, "closed", crate::api::now_ms(), ClosedBody { reason: Cow::Borrowed(reason) })
+}
+
+/// Where a listener is that heard nothing for a while: whoever comes back with this id misses nothing.
+pub(super) fn position(id: u64) -> Bytes {
+    message(id, "position", crate::api::now_ms(), PositionBody {})
 }
 
 fn gap(gap: &Gap) -> Bytes {

@@ -40,6 +40,8 @@ struct Connection {
     listener: Listener,
     /// When the client last said anything, a pong included.
     heard_at: Instant,
+    /// The id in the last message.
+    said: u64,
 }
 
 /// Why a listener is not served any more.
@@ -51,7 +53,7 @@ enum End {
 
 impl Connection {
     fn new(socket: WebSocket, listener: Listener) -> Self {
-        Self { socket, listener, heard_at: Instant::now() }
+        Self { socket, listener, heard_at: Instant::now(), said: 0 }
     }
 
     async fn serve(mut self, state: Arc<State>) {
@@ -83,6 +85,9 @@ impl Connection {
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         beat.reset();
         let patience = state.settings.listener_stall;
+        if let Err(end) = within(patience, self.write_position()).await {
+            return end;
+        }
         loop {
             let written = tokio::select! {
                 biased;
@@ -99,7 +104,7 @@ impl Connection {
                     if self.heard_at.elapsed() > Duration::from_millis(LISTENER_SILENT_MS_MAX) {
                         return End::Gone;
                     }
-                    within(patience, self.socket.send(Message::Ping(Bytes::new()))).await
+                    within(patience, self.write_beat()).await
                 }
             };
             if let Err(end) = written {
@@ -108,12 +113,28 @@ impl Connection {
         }
     }
 
+    async fn write_beat(&mut self) -> Result<(), axum::Error> {
+        self.socket.feed(Message::Ping(Bytes::new())).await?;
+        self.write_position().await
+    }
+
+    /// Where it is, if it does not know: one that hears little, or nothing yet, can then come back to here.
+    async fn write_position(&mut self) -> Result<(), axum::Error> {
+        if let Some(place) = self.listener.place().filter(|place| *place != self.said) {
+            self.said = place;
+            let message = Utf8Bytes::try_from(text::position(place)).map_err(axum::Error::new)?;
+            self.socket.feed(Message::Text(message)).await?;
+        }
+        self.socket.flush().await
+    }
+
     /// What there is, up to a size.
     async fn write(&mut self, first: Heard) -> Result<(), axum::Error> {
         let mut bytes = 0;
         let mut next = Some(first);
         while let Some(heard) = next {
-            let (_, message) = text::heard(&heard);
+            let (id, message) = text::heard(&heard);
+            self.said = id;
             bytes += message.len();
             let message = Utf8Bytes::try_from(message).map_err(axum::Error::new)?;
             self.socket.feed(Message::Text(message)).await?;

@@ -143,6 +143,9 @@ async fn listen(mut socket: Socket, tally: Arc<Mutex<Tally>>, over: Cancellation
 impl Tally {
     fn hear(&mut self, message: &[u8], now: Duration) {
         let Ok(event) = serde_json::from_slice::<Event<'_>>(message) else { return };
+        if event.kind == "position" {
+            return;
+        }
         if event.kind == "gap" {
             let gap: Option<GapBody> = serde_json::from_str(event.data.get()).ok();
             self.missed += gap.and_then(|gap| gap.missed).unwrap_or_default();

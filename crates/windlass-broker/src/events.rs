@@ -4,7 +4,8 @@
 //! no caller hears of. What is no change of a task (workers, pauses, figures) comes from the broker. An event gets a number that
 //! only grows, also over restarts, and goes into the `feed`: an intake that costs whoever commits next to nothing, and behind it a
 //! bounded ring from which every listener reads at its own pace. A listener that falls behind the ring, or comes back with a
-//! number that the ring no longer has, is told that something is missing, and how much if that is known.
+//! number that the ring no longer has, is told that something is missing, and how much if that is known. The figures of every second are told beside the ring: only the
+//! latest are there, so that they never push out what happened to a task.
 //!
 //! While nobody listens, and nobody has for a while, nothing is built and a change costs one load.
 
@@ -18,7 +19,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use windlass_core::limits::EVENT_ERROR_BYTES_MAX;
-use windlass_core::{CancelReason, Name, Priority, Progress, Record, State, StateName, TaskId};
+use windlass_core::{CancelReason, Name, Outcome, Priority, Progress, Record, State, StateName, TaskId};
 
 use crate::change::Happened;
 
@@ -30,7 +31,7 @@ pub use listener::{Audience, Gap, GapReason, Heard, Listener};
 
 #[derive(Debug)]
 pub struct Event {
-    /// Grows with every event.
+    /// Grows with every event. Figures have that of the event before them.
     pub id: u64,
     pub kind: EventKind,
     /// Wall clock.
@@ -86,7 +87,7 @@ pub enum EventKind {
     DeadLettered,
     Cancelled,
     Progress,
-    /// It has another priority or queue.
+    /// It has another priority or queue, or waits for its time and no longer for other tasks.
     Updated,
     /// It was forgotten: its retention ended, or somebody purged or deleted it.
     Removed,
@@ -184,7 +185,6 @@ impl Event {
                 let note = facts.progress.as_ref().and_then(|progress| progress.note.as_ref());
                 PLAIN + 2 * facts.error.as_ref().map_or(0, |it| it.len()) + 2 * note.map_or(0, |it| it.len())
             }
-            EventData::Depths(queues) => PLAIN + 500 * queues.len(),
             _ => PLAIN,
         }
     }
@@ -204,6 +204,8 @@ fn kinds(what: Happened, after: &Record) -> &'static [EventKind] {
         Happened::Cancelled => &[EventKind::Cancelled],
         Happened::Promoted => &[EventKind::Ready],
         Happened::Settled if after.state == State::Pending => &[EventKind::Ready],
+        // Its dependencies completed before its time.
+        Happened::Settled if matches!(after.state, State::Scheduled { .. }) => &[EventKind::Updated],
         Happened::Moved => &[EventKind::Updated],
         Happened::Removed => &[EventKind::Removed],
         Happened::Settled | Happened::Checkpointed => &[],
@@ -211,12 +213,8 @@ fn kinds(what: Happened, after: &Record) -> &'static [EventKind] {
 }
 
 impl TaskFacts {
-    fn of(kind: EventKind, record: &Record) -> Self {
+    fn of(record: &Record) -> Self {
         let ended = record.history.last();
-        let ends_attempt = matches!(
-            kind,
-            EventKind::Completed | EventKind::Failed | EventKind::DeadLettered | EventKind::Retrying
-        );
         Self {
             id: record.id.clone(),
             kind: record.kind.clone(),
@@ -231,9 +229,7 @@ impl TaskFacts {
                 State::Running(lease) => Some(lease.worker.clone()),
                 _ => ended.map(|attempt| attempt.worker.clone()),
             },
-            duration_ms: ended
-                .filter(|_| ends_attempt)
-                .map(|attempt| attempt.ended_at.saturating_sub(attempt.started_at)),
+            duration_ms: None,
             next_at: match record.state {
                 State::Retrying { at } | State::Scheduled { at } => Some(at),
                 _ => None,
@@ -244,6 +240,18 @@ impl TaskFacts {
             },
         }
     }
+}
+
+/// How long the attempt took that this change ended, if it ended one.
+fn ended_ms(what: Happened, after: &Record) -> Option<u64> {
+    let attempt = after.history.last()?;
+    let ended = match what {
+        Happened::Completed | Happened::Failed | Happened::LeaseLost | Happened::Released => true,
+        // A cancel ends an attempt only if there was one: a retry forgets the token of the one before it.
+        Happened::Cancelled => attempt.outcome == Outcome::Cancelled && after.ended.is_some(),
+        _ => false,
+    };
+    ended.then(|| attempt.ended_at.saturating_sub(attempt.started_at))
 }
 
 fn beginning(error: &str) -> Box<str> {

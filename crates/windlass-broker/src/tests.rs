@@ -7,6 +7,7 @@ mod dependents;
 mod events;
 mod explain;
 mod faults;
+mod figures;
 mod leases;
 mod life;
 mod metrics;

@@ -213,7 +213,11 @@ impl Store for MemoryStore {
     async fn set_limit(&self, set: SetLimit) -> Result<LimitWritten, Error> {
         let mut tables = self.open()?;
         let now = self.clock.now();
+        let paused = tables.is_paused_by_limit(&set);
         let written = tables.set_limit(&set, now);
+        if tables.is_paused_by_limit(&set) != paused {
+            self.signals.paused(&set.name, !paused);
+        }
         tables.serve_waiting(now);
         tables.tell_gates();
         Ok(written)

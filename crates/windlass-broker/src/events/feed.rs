@@ -22,7 +22,7 @@ use windlass_core::{Change, Name, Progress, Record};
 use windlass_store::{Clock, Observed, Observer};
 
 use super::ring::Ring;
-use super::{Event, EventData, EventKind, TaskFacts, kinds};
+use super::{Event, EventData, EventKind, TaskFacts, ended_ms, kinds};
 use crate::broker::Broker;
 use crate::change::Happened;
 
@@ -165,8 +165,10 @@ impl Feed {
     }
 
     pub(crate) fn happened(&self, what: Happened, after: &Record, at: u64) {
+        let duration_ms = ended_ms(what, after);
         for kind in kinds(what, after) {
-            self.publish(Event::new(*kind, at, EventData::Task(TaskFacts::of(*kind, after))));
+            let facts = TaskFacts { duration_ms, ..TaskFacts::of(after) };
+            self.publish(Event::new(*kind, at, EventData::Task(facts)));
         }
     }
 
@@ -196,10 +198,7 @@ impl Feed {
     /// Moves what is in the intake to the ring and wakes those who wait for it.
     pub(super) fn turn(&self) {
         let mut ring = self.ring.write();
-        let mut intake = self.intake.lock();
-        let events = std::mem::take(&mut intake.events);
-        intake.bytes = 0;
-        drop(intake);
+        let events = self.empty_intake();
         if events.is_empty() {
             return;
         }
@@ -208,6 +207,25 @@ impl Feed {
         drop(ring);
         self.told.send_replace(end);
         drop(gone);
+    }
+
+    /// Tells the figures of this second in place of those of the last.
+    pub(super) fn show(&self, figures: [Event; 2]) {
+        let mut ring = self.ring.write();
+        // Nobody is further than the end of the ring then, so their id leads nobody back.
+        let gone = ring.append(self.empty_intake());
+        let past = ring.show(figures);
+        let end = ring.end();
+        drop(ring);
+        self.tallies.recorded.fetch_add(2, Ordering::Relaxed);
+        self.told.send_replace(end);
+        drop((gone, past));
+    }
+
+    fn empty_intake(&self) -> VecDeque<Arc<Event>> {
+        let mut intake = self.intake.lock();
+        intake.bytes = 0;
+        std::mem::take(&mut intake.events)
     }
 
     /// The id that the next event will have.
@@ -241,8 +259,7 @@ impl Observer for Feed {
     }
 
     fn progressed(&self, record: &Record, progress: &Progress, at: u64) {
-        let facts =
-            TaskFacts { progress: Some(progress.clone()), ..TaskFacts::of(EventKind::Progress, record) };
+        let facts = TaskFacts { progress: Some(progress.clone()), ..TaskFacts::of(record) };
         self.publish(Event::new(EventKind::Progress, at, EventData::Task(facts)));
     }
 }

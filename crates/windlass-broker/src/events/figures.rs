@@ -30,10 +30,12 @@ pub struct QueueDepth {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SystemFigures {
     pub submitted: u64,
+    /// Attempts since the broker started.
     pub started: u64,
     pub completed: u64,
     /// Attempts, lost leases included.
     pub failed: u64,
+    /// By a failure, a lost lease or a person, since the broker started.
     pub retried: u64,
     pub dead_lettered: u64,
     /// Expired ones included.
@@ -98,8 +100,10 @@ impl Broker {
             cpu_percent: processor.percent(now.mono, process.cpu_us),
         };
         let depths = deepest(queues, now.wall);
-        feed.publish(Event::new(EventKind::QueueDepth, now.wall, EventData::Depths(depths)));
-        feed.publish(Event::new(EventKind::SystemMetrics, now.wall, EventData::Figures(figures)));
+        feed.show([
+            Event::new(EventKind::QueueDepth, now.wall, EventData::Depths(depths)),
+            Event::new(EventKind::SystemMetrics, now.wall, EventData::Figures(figures)),
+        ]);
         Ok(())
     }
 }

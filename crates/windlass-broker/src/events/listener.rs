@@ -73,6 +73,8 @@ pub struct Listener {
     next: u64,
     gap: Option<Gap>,
     ready: VecDeque<Arc<Event>>,
+    /// The last figures that it heard or was too late for.
+    round: u64,
     told: watch::Receiver<u64>,
 }
 
@@ -126,6 +128,7 @@ impl Listener {
             next,
             gap,
             ready: VecDeque::new(),
+            round: feed.ring.read().figures().round,
         })
     }
 
@@ -150,10 +153,9 @@ impl Listener {
         })
     }
 
-    /// Whoever comes back with this id as the last one misses nothing that this one has not told; `None` while a gap is to be told.
+    /// Whoever comes back with this id as the last one misses nothing; `None` while there is something to be told first.
     pub fn place(&self) -> Option<u64> {
-        let next = self.ready.front().map_or(self.next, |event| event.id);
-        self.gap.is_none().then(|| next.saturating_sub(1))
+        (self.gap.is_none() && self.ready.is_empty()).then(|| self.next.saturating_sub(1))
     }
 
     /// What is there already, without looking for what was not told yet: for whoever was just woken.
@@ -187,8 +189,21 @@ impl Listener {
                     reason: GapReason::Overrun,
                 }));
             }
+            let figures = ring.figures();
+            let mut scan = EVENTS_SCAN_MAX;
+            if self.round != figures.round {
+                if self.next >= figures.next {
+                    // Those who are past their place, because they missed what was before it, hear the next ones.
+                    if self.next == figures.next {
+                        self.ready.extend(figures.events.iter().filter(|it| self.filter.passes(it)).cloned());
+                    }
+                    self.round = figures.round;
+                    continue;
+                }
+                scan = scan.min((figures.next - self.next) as usize);
+            }
             let mut looked_at = 0;
-            for event in ring.from(self.next).take(EVENTS_SCAN_MAX) {
+            for event in ring.from(self.next).take(scan) {
                 looked_at += 1;
                 if self.filter.passes(event) {
                     self.ready.push_back(event.clone());

@@ -1,4 +1,4 @@
-//! The last events, bounded by number and by bytes. Their ids follow each other without a hole.
+//! The last events, bounded by number and by bytes. Their ids follow each other without a hole. Beside them, the latest figures.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,11 +13,22 @@ pub(super) struct Ring {
     first: u64,
     events: VecDeque<Arc<Event>>,
     bytes: usize,
+    figures: Figures,
+}
+
+/// What was told of the last second.
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    /// Grows with every second that was told of.
+    pub(super) round: u64,
+    /// They come behind the event before this id.
+    pub(super) next: u64,
+    pub(super) events: Vec<Arc<Event>>,
 }
 
 impl Ring {
     pub(super) fn new(first: u64) -> Self {
-        Self { first, events: VecDeque::new(), bytes: 0 }
+        Self { first, events: VecDeque::new(), bytes: 0, figures: Figures::default() }
     }
 
     pub(super) fn first(&self) -> u64 {
@@ -48,6 +59,18 @@ impl Ring {
             gone.push(oldest);
         }
         gone
+    }
+
+    pub(super) fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// Takes figures, which get the id of the last event; returns those that were here.
+    pub(super) fn show(&mut self, figures: [Event; 2]) -> Figures {
+        let (round, next) = (self.figures.round + 1, self.end());
+        let id = next.saturating_sub(1);
+        let events = figures.map(|event| Arc::new(Event { id, ..event })).into();
+        std::mem::replace(&mut self.figures, Figures { round, next, events })
     }
 
     /// The events from an id on that is here.

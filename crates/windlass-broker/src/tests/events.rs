@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use windlass_core::flow::{Limit, Scope};
 use windlass_core::operation::{Action, Order};
 use windlass_core::{CancelReason, OnConflict, Progress, Unique, UniqueKey};
 
@@ -9,11 +10,11 @@ use super::dependents::{behind, finish};
 use super::*;
 use crate::{Event, EventFilter, Failed, Gap, GapReason, Kinds, Node, SubmitWorkflow};
 
-fn failed(retryable: bool) -> Failed {
+pub(super) fn failed(retryable: bool) -> Failed {
     Failed { error: "boom".to_owned(), retryable, retry_after_ms: None }
 }
 
-fn all(events: &mut Listener) -> Vec<Arc<Event>> {
+pub(super) fn all(events: &mut Listener) -> Vec<Arc<Event>> {
     let event = |heard| match heard {
         Heard::Event(event) => event,
         Heard::Gap(gap) => panic!("nothing should be missing: {gap:?}"),
@@ -22,7 +23,7 @@ fn all(events: &mut Listener) -> Vec<Arc<Event>> {
 }
 
 /// What was heard of one task.
-fn of(events: &[Arc<Event>], text: &str) -> Vec<&'static str> {
+pub(super) fn of(events: &[Arc<Event>], text: &str) -> Vec<&'static str> {
     let about = |event: &&Arc<Event>| event.task().is_some_and(|facts| facts.id.as_str() == text);
     events.iter().filter(about).map(|event| event.kind.as_str().strip_prefix("task.").unwrap()).collect()
 }
@@ -53,6 +54,7 @@ const HEARD: &[(&str, &[&str])] = &[
     ("replacing", &["submitted", "cancelled"]),
     ("parent", &["submitted", "started", "completed"]),
     ("child", &["submitted", "ready", "started", "completed"]),
+    ("later", &["submitted", "updated", "ready", "cancelled"]),
     ("root", &["submitted", "cancelled"]),
     ("leaf", &["submitted", "cancelled"]),
     ("moved", &["submitted", "updated", "updated", "cancelled"]),
@@ -105,6 +107,11 @@ async fn live_through_everything(broker: &Broker) {
     submit(behind("child", &["parent"])).await;
     finish(broker, "parent").await;
     finish(broker, "child").await;
+    submit(named("first")).await;
+    submit(Submit { start: Start::AfterMs(60_000), ..behind("later", &["first"]) }).await;
+    finish(broker, "first").await;
+    until(broker, &id("later"), |record| record.state == State::Pending).await;
+    broker.cancel(&id("later")).await.unwrap();
     submit(named("root")).await;
     submit(behind("leaf", &["root"])).await;
     broker.cancel(&id("root")).await.unwrap();
@@ -179,9 +186,18 @@ async fn workers_and_queues_are_heard_too() {
     pass(10).await;
     broker.pause_queue(&name("q")).await.unwrap();
     broker.resume_queue(&name("q")).await.unwrap();
+    // A limit pauses too, and says so once.
+    let limit = |paused| Limit { paused, ..Limit::default() };
+    for paused in [true, true, false] {
+        broker.set_limit(Scope::Queue, name("q"), limit(paused)).await.unwrap();
+        broker.set_limit(Scope::Type, name("q"), limit(paused)).await.unwrap();
+    }
+    broker.set_limit(Scope::Queue, name("q"), limit(true)).await.unwrap();
+    broker.remove_limit(Scope::Queue, name("q")).await.unwrap();
     use EventKind::{QueuePaused, QueueResumed, WorkerJoined, WorkerLeft, WorkerPaused, WorkerResumed};
-    let expected = [WorkerJoined, WorkerPaused, WorkerResumed, WorkerLeft, QueuePaused, QueueResumed];
-    assert_eq!(heard(&mut events), expected);
+    let expected = [WorkerJoined, WorkerPaused, WorkerResumed, WorkerLeft];
+    let pauses = [QueuePaused, QueueResumed].repeat(3);
+    assert_eq!(heard(&mut events), [&expected[..], &pauses].concat());
     broker.stop().await;
 }
 
@@ -249,7 +265,7 @@ async fn whoever_comes_back_goes_on_where_it_was() {
     broker.stop().await;
 }
 
-fn task_events() -> EventFilter {
+pub(super) fn task_events() -> EventFilter {
     let mut kinds = Kinds::NONE;
     kinds.add("task.*");
     EventFilter { kinds, ..EventFilter::default() }
@@ -319,27 +335,6 @@ async fn a_listener_that_falls_behind_is_told_how_much_it_missed() {
     assert_eq!(heard.len() as u64 + told.missed.unwrap(), rounds as u64 * 1000);
     assert!(heard.len() <= limits::EVENTS_KEPT_MAX);
     assert_eq!(broker.audience().missed, told.missed.unwrap());
-    broker.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn figures_come_every_second_while_somebody_wants_them() {
-    let broker = start();
-    broker.submit(named("a")).await.unwrap();
-    let mut none = broker.listen(task_events(), None).unwrap();
-    pass(3000).await;
-    assert_eq!(heard(&mut none), [], "nobody wants them");
-    let mut figures = broker.listen(EventFilter::default(), None).unwrap();
-    pass(3100).await;
-    use EventKind::{QueueDepth, SystemMetrics};
-    let told = all(&mut figures);
-    let kinds: Vec<EventKind> = told.iter().map(|event| event.kind).collect();
-    assert_eq!(kinds, [QueueDepth, SystemMetrics].repeat(4), "at once, and every second");
-    let crate::EventData::Depths(depths) = &told[0].data else { panic!("{:?}", told[0]) };
-    let pending = windlass_core::StateName::Pending.index();
-    assert_eq!((depths[0].queue.as_str(), depths[0].by_state[pending]), ("default", 1));
-    let crate::EventData::Figures(sums) = &told[1].data else { panic!("{:?}", told[1]) };
-    assert_eq!((sums.submitted, sums.pending, sums.running), (1, 1, 0));
     broker.stop().await;
 }
 

@@ -116,10 +116,12 @@ pub struct QueueDepthBody {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SystemMetricsBody {
     pub submitted_total: u64,
+    /// Attempts since the broker started.
     pub started_total: u64,
     pub completed_total: u64,
     /// Attempts, lost leases included.
     pub failed_total: u64,
+    /// By a failure, a lost lease or a person, since the broker started.
     pub retried_total: u64,
     pub dead_lettered_total: u64,
     pub cancelled_total: u64,

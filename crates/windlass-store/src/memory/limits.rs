@@ -24,6 +24,13 @@ impl Tables {
         LimitWritten::Done { existed }
     }
 
+    /// Whether a limit alone holds up the queue that it is about.
+    pub(super) fn is_paused_by_limit(&self, set: &SetLimit) -> bool {
+        set.scope == Scope::Queue
+            && self.queues.get(&set.name).is_none_or(|queue| !queue.counts.paused)
+            && self.ready.flow.status(set.scope, &set.name).is_some_and(|status| status.limit.paused)
+    }
+
     pub(super) fn limits(&self, list: &ListLimits) -> Vec<Status> {
         self.ready
             .flow

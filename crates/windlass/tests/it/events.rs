@@ -1,12 +1,17 @@
 //! Live events of the running binary: heard in order, gone on with after a cut, and told when something is missing.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message};
+use windlass_proto::grpc::Refusal;
+use windlass_proto::grpc::v1::WatchTasksRequest;
 
 use crate::broker_process::BrokerProcess;
 use crate::cli::process;
 use crate::events_client::{Lines, Socket};
+use crate::grpc_client;
 use crate::http::{Client, text};
 
 fn submit(client: &mut Client, body: &Value) {
@@ -149,6 +154,25 @@ fn metric(client: &mut Client, name: &str) -> u64 {
     line.unwrap_or_else(|| panic!("no {name} in {page}")).parse().unwrap()
 }
 
+/// Submits until somebody was cut who does not read; says how many thousand.
+fn until_cut(client: &mut Client) -> usize {
+    let mut rounds = 0;
+    while metric(client, "taskqueue_event_listeners_cut_total") == 0 {
+        long_named(client, rounds);
+        rounds += 1;
+        assert!(rounds < 100, "it should have been cut by now");
+    }
+    rounds
+}
+
+/// Asks until so many listen as there should.
+fn until(client: &mut Client, enough: impl Fn(u64) -> bool) {
+    let began = Instant::now();
+    while !enough(metric(client, "taskqueue_event_listeners")) {
+        assert!(began.elapsed() < Duration::from_secs(60), "as many listen as should not");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_does_not_read_is_cut_and_told() {
     let broker = BrokerProcess::start_with(&[("WINDLASS_SERVER__LISTENER_STALL", "1s")]);
@@ -162,12 +186,7 @@ async fn a_reader_that_does_not_read_is_cut_and_told() {
         }
         events
     });
-    let mut rounds = 0;
-    while metric(&mut client, "taskqueue_event_listeners_cut_total") == 0 {
-        long_named(&mut client, rounds);
-        rounds += 1;
-        assert!(rounds < 60, "it should have been cut by now");
-    }
+    let rounds = until_cut(&mut client);
     let mut heard = 0;
     let close = loop {
         match stalled.heard().await {
@@ -180,7 +199,7 @@ async fn a_reader_that_does_not_read_is_cut_and_told() {
     // Whoever reads has heard all of it.
     submit(&mut client, &json!({"id": "last", "type": "t"}));
     assert_eq!(counting.await.unwrap(), rounds * 1000);
-    while metric(&mut client, "taskqueue_event_listeners") > 0 {}
+    until(&mut client, |listeners| listeners == 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -189,12 +208,7 @@ async fn an_sse_reader_that_does_not_read_is_told_too() {
     let mut client = broker.client();
     let mut stream = Lines::get(broker.address, "/api/v1/events?type=task.*", "");
     stream.after("retry: ");
-    let mut rounds = 0;
-    while metric(&mut client, "taskqueue_event_listeners_cut_total") == 0 {
-        long_named(&mut client, rounds);
-        rounds += 1;
-        assert!(rounds < 100, "it should have been cut by now");
-    }
+    until_cut(&mut client);
     let mut last = 0;
     let closed = loop {
         let (id, event) = stream.event();
@@ -205,6 +219,24 @@ async fn an_sse_reader_that_does_not_read_is_told_too() {
         last = id;
     };
     assert_eq!((closed.0, &closed.1["data"]["reason"]), (last, &json!("too_slow")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grpc_watcher_that_does_not_read_is_cut_and_told() {
+    let broker = BrokerProcess::start_with(&[("WINDLASS_SERVER__LISTENER_STALL", "1s")]);
+    let mut client = broker.client();
+    let mut tasks = grpc_client::tasks(broker.grpc_address).await;
+    let mut updates = tasks.watch_tasks(WatchTasksRequest::default()).await.unwrap().into_inner();
+    until_cut(&mut client);
+    let mut heard = 0;
+    let status = loop {
+        match updates.message().await {
+            Ok(message) => heard += message.expect("it is told why").updates.len(),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!((Refusal::of(&status).unwrap().code.as_str(), heard > 0), ("too_slow", true));
+    until(&mut client, |listeners| listeners == 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -229,7 +261,7 @@ async fn pages_from_elsewhere_may_not_listen() {
     broker.client().get("/api/v1/events").refused(503, "too_many_listeners");
     drop(socket);
     // Whether it is gone is known when its end was read.
-    while metric(&mut broker.client(), "taskqueue_event_listeners") > 0 {}
+    until(&mut broker.client(), |listeners| listeners == 0);
     let mut stream = Lines::get(address, "/api/v1/events", "origin: https://board.example\r\n");
     assert_eq!(stream.after("access-control-allow-origin: "), "https://board.example");
 }
@@ -249,7 +281,7 @@ async fn clients_that_talk_too_much_are_closed_and_others_go_on() {
     submit(&mut client, &json!({"type": "t"}));
     assert_eq!(good.event().await["type"], "task.submitted");
     assert_eq!(chatty.event().await["type"], "task.submitted", "what it says does not matter");
-    while metric(&mut client, "taskqueue_event_listeners") > 2 {}
+    until(&mut client, |listeners| listeners <= 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -291,7 +323,7 @@ fn the_command_line_prints_events_and_goes_on_where_it_was() {
     let server = format!("http://{}", broker.address);
     let words = ["events", "tail", "-n", "3", "--queue", "default", "--server", &server, "-o", "json"];
     let tail = process::command(&words).stdout(std::process::Stdio::piped()).spawn().unwrap();
-    while metric(&mut client, "taskqueue_event_listeners") == 0 {}
+    until(&mut client, |listeners| listeners > 0);
     submit(&mut client, &json!({"type": "t"}));
     work(&mut client);
     let done = tail.wait_with_output().unwrap();

@@ -21,13 +21,25 @@ impl Machine {
             // A queue that is not there yet is not made for its limit, which may go before it comes.
             let queue = self.names.queue_number(&set.name).filter(|_| set.scope == Scope::Queue);
             let aged = self.names.flow.ageing(&set.name).is_some();
+            let paused = self.is_paused_by_limit(set);
             self.names.flow.set_limit(set.scope, &set.name, set.limit, now);
+            if self.is_paused_by_limit(set) != paused {
+                self.signals.paused(&set.name, !paused);
+            }
             let ages = set.limit.is_some_and(|limit| limit.ageing.is_some());
             if let Some(queue) = queue.filter(|_| ages != aged) {
                 self.set_ageing(queue, ages)?;
             }
         }
         Ok(Output::Limited(LimitWritten::Done { existed }))
+    }
+
+    /// Whether a limit alone holds up the queue that it is about.
+    fn is_paused_by_limit(&self, set: &SetLimit) -> bool {
+        let queue = self.names.queue_number(&set.name);
+        set.scope == Scope::Queue
+            && queue.is_none_or(|queue| !self.names.queue(queue).paused)
+            && self.limit(set.scope, &set.name).is_some_and(|status| status.limit.paused)
     }
 
     pub(in crate::embedded) fn is_limited(&self) -> bool {

@@ -7,6 +7,7 @@ mod bench;
 mod broker_process;
 mod cli;
 mod config;
+mod dashboard;
 mod dead_groups;
 mod events;
 mod events_client;

@@ -229,7 +229,10 @@ fn one_look_as_json_and_as_text() {
     let look: Value = serde_json::from_str(&done.stdout).unwrap();
     let keys: Vec<&String> = look.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["at", "failures", "queues", "server", "stats", "workers"]);
-    assert_eq!((&look["queues"][0]["name"], &look["queues"][0]["tasks"]["pending"]), (&json!("mail"), &json!(2)));
+    assert_eq!(
+        (&look["queues"][0]["name"], &look["queues"][0]["tasks"]["pending"]),
+        (&json!("mail"), &json!(2))
+    );
     assert_eq!(look["stats"]["tasks"]["running"], 1);
     assert_eq!(look["workers"][0]["id"], "worker-of-the-test");
     let shown = process::run(&["top", "--once", "--server", &url]).stdout;

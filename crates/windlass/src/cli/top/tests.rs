@@ -69,7 +69,11 @@ fn look(n: u64) -> Snapshot {
             queue("mail", false, 345 + 100 * (n % 7)),
             queue("reports", true, 12_000)
         ])),
-        workers: read(json!([worker("w1", 1, 8, true), worker("w2", 8, 8, true), worker("gone", 0, 8, false)])),
+        workers: read(json!([
+            worker("w1", 1, 8, true),
+            worker("w2", 8, 8, true),
+            worker("gone", 0, 8, false)
+        ])),
         failures: vec![
             failed("0199-a", "dead_letter", "connection refused\nat line 7"),
             failed("0199-b", "retrying", "\u{1b}[2Jtimeout after 30s"),

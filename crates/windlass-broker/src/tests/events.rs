@@ -108,7 +108,7 @@ async fn live_through_everything(broker: &Broker) {
     finish(broker, "parent").await;
     finish(broker, "child").await;
     submit(named("first")).await;
-    submit(Submit { start: Start::AfterMs(60_000), ..behind("later", &["first"]) }).await;
+    submit(Submit { start: Start::AfterMs(500), ..behind("later", &["first"]) }).await;
     finish(broker, "first").await;
     until(broker, &id("later"), |record| record.state == State::Pending).await;
     broker.cancel(&id("later")).await.unwrap();

@@ -95,7 +95,7 @@ fn two_brokers_share_a_redis_and_one_survives_the_other() {
 fn a_slot_fires_once_on_two_brokers() {
     let redis = Redis::start();
     let (first, second) = (redis.broker(), redis.broker());
-    let schedule = r#"{"id":"tick","cron":"@every 1s","type":"t"}"#;
+    let schedule = r#"{"id":"tick","cron":"@every 1s","task":{"type":"t"}}"#;
     first.client().post("/api/v1/schedules", schedule).expect(201);
     let mut slots = Vec::new();
     for _ in 0..3 {
@@ -147,7 +147,7 @@ async fn a_library_works_without_a_broker_and_beside_one() {
         let done = client.get(&format!("{TASKS}/{id}")).expect(200);
         assert_eq!((&done["state"], &done["result"]), (&"completed".into(), &42.into()));
         let given = client.post(TASKS, r#"{"type":"double","payload":4}"#).expect(201);
-        client.get(&format!("{TASKS}/{}?wait_seconds=30", text(&given["id"]))).expect(200)
+        client.get(&format!("{TASKS}/{}?wait=30s", text(&given["id"]))).expect(200)
     });
     assert_eq!(seen.await.unwrap()["result"], 8);
     stop.cancel();

@@ -11,6 +11,7 @@
 -- The choice among queues is that of core's `choice::pick`, draw by draw: next to the data there is no other language.
 -- What a claim got is remembered for a while under the number of the call, so that a repeated call gets the same.
 
+go_on_when_full()
 local now, enough, expired_max = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local memory = base .. "done/" .. nonce
 local CHUNK = 50

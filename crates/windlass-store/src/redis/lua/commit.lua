@@ -3,6 +3,7 @@
 -- ARGV[4]  how many; the arguments of `change` follow for each.
 -- Returns for each "done" with its place in line, "conflict" or "missing".
 
+go_on_when_full()
 local answers = {}
 local changed = false
 for i = 1, tonumber(ARGV[4]) do

@@ -8,6 +8,7 @@
 if ARGV[4] ~= "" and call("GET", base .. "leader") ~= ARGV[4] then
   return "stranger"
 end
+go_on_when_full()
 local answers = {}
 for i = 1, tonumber(ARGV[5]) do
   local name, seen = ARGV[4 + 2 * i], ARGV[5 + 2 * i]

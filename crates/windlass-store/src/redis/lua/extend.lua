@@ -7,6 +7,7 @@
 --
 -- A beat is no time: it only grows, and says to whoever watches the leases that this one moved (see leases.rs).
 
+go_on_when_full()
 local now = tonumber(ARGV[4])
 local answers = {}
 for i = 1, tonumber(ARGV[5]) do

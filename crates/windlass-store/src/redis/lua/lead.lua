@@ -7,6 +7,7 @@
 -- A term never comes again. Scripts that only a leader calls are given the mark, so one that was taken for dead and
 -- comes back finds that it does not lead any more. How long is measured by Redis alone, so no clocks are compared.
 
+go_on_when_full()
 local key = base .. "leader"
 local holder = call("GET", key)
 local mine = holder and string.match(holder, "^(%S+):%d+$") == ARGV[4]

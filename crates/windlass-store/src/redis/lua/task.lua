@@ -17,6 +17,12 @@
 local base = string.sub(KEYS[1], 1, -5)
 local again, hint, nonce = ARGV[1] == "1", ARGV[2], ARGV[3]
 local call = redis.call
+
+-- What finishes work goes on when Redis is full, because only that makes room again. Redis stops a script at its first command
+-- that may take memory, unless the script has written before; a delete is a write that takes none.
+local function go_on_when_full()
+  call("DEL", base .. "none")
+end
 local PENDING, RUNNING, COMPLETED, CANCELLED = "2", "3", "5", "7"
 -- Orders are below this, so that priority and order fit into the 53 bits of a score.
 local ORDERS = 35184372088832

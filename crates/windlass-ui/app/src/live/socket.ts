@@ -21,6 +21,8 @@ const TYPES = [
 ];
 const POLL_MS = 2000;
 const BACK_OFF_MS = [500, 1000, 2000, 5000, 15_000];
+/** However much happens to a task, its page asks no more often than this. */
+const TASK_REST_MS = 700;
 /** A glance at another tab does not end the connection. */
 const HIDDEN_MS = 5000;
 /** Something in between may take a connection and never open it. */
@@ -35,6 +37,7 @@ let retry: number | undefined;
 let poll: number | undefined;
 let hiding: number | undefined;
 let lastDepths = "";
+let lastTotals = "";
 let heardAt = 0;
 
 export function start(): void {
@@ -80,6 +83,9 @@ export function address(query: Record<string, string>): string {
 
 function connect(): void {
   clearTimeout(retry);
+  const before = socket;
+  socket = undefined;
+  before?.close();
   const query: Record<string, string> = { type: TYPES.join(",") };
   if (lastId !== undefined) query.last_id = String(lastId);
   const opened = new WebSocket(address(query));
@@ -89,6 +95,7 @@ function connect(): void {
   }, OPENING_MS);
   opened.onopen = () => {
     clearTimeout(opening);
+    if (socket !== opened) return opened.close();
     failures = 0;
     heardAt = Date.now();
     clearInterval(poll);
@@ -97,7 +104,7 @@ function connect(): void {
     beat();
   };
   opened.onmessage = (message) => {
-    if (typeof message.data === "string") hear(message.data);
+    if (socket === opened && typeof message.data === "string") hear(message.data);
   };
   opened.onclose = () => {
     if (socket === opened) lost();
@@ -141,9 +148,16 @@ function hear(text: string): void {
       lastDepths = seen;
       break;
     }
-    case "system.metrics":
-      addSample({ ...(event.data as Omit<Sample, "at">), at: Date.parse(event.timestamp) });
+    case "system.metrics": {
+      const sample = event.data as Omit<Sample, "at">;
+      addSample({ ...sample, at: Date.parse(event.timestamp) });
+      // The depths are those of the deepest queues only: what happens in others shows in the totals.
+      const totals = Object.entries(sample).filter(([name]) => name.endsWith("_total") || name === "running" || name === "pending");
+      const seen = JSON.stringify(totals);
+      if (seen !== lastTotals) beat();
+      lastTotals = seen;
       break;
+    }
     default:
       // A gap too: something was missed, so everything is asked for again.
       beat();
@@ -156,29 +170,51 @@ export function watchTask(id: string, heard: () => void): () => void {
   let again: number | undefined;
   let tries = 0;
   let ended = false;
+  let toldAt = 0;
+  let telling: number | undefined;
+  const tell = (): void => {
+    clearTimeout(telling);
+    const rest = toldAt + TASK_REST_MS - Date.now();
+    if (rest > 0) {
+      telling = window.setTimeout(tell, rest);
+      return;
+    }
+    toldAt = Date.now();
+    heard();
+  };
   const connectOne = (): void => {
     if (ended || document.hidden) return;
-    open = new WebSocket(address({ task: id }));
-    open.onopen = () => {
+    const opened = new WebSocket(address({ task: id }));
+    open = opened;
+    opened.onopen = () => {
       tries = 0;
-      heard();
+      tell();
     };
-    open.onmessage = heard;
-    open.onclose = () => {
-      if (ended) return;
+    opened.onmessage = tell;
+    opened.onclose = () => {
+      if (open !== opened) return;
+      open = undefined;
       again = window.setTimeout(connectOne, BACK_OFF_MS[Math.min(tries, BACK_OFF_MS.length - 1)]);
       tries += 1;
     };
   };
+  const leave = (): void => {
+    clearTimeout(again);
+    clearTimeout(telling);
+    const left = open;
+    open = undefined;
+    left?.close();
+  };
   const shown = (): void => {
-    if (!document.hidden && (!open || open.readyState === WebSocket.CLOSED)) connectOne();
+    clearTimeout(again);
+    if (document.hidden) leave();
+    else if (!open) connectOne();
   };
   document.addEventListener("visibilitychange", shown);
   connectOne();
   return () => {
     ended = true;
-    clearTimeout(again);
     document.removeEventListener("visibilitychange", shown);
-    open?.close();
+    leave();
   };
 }

@@ -54,15 +54,18 @@ impl<T> Levels<T> {
 
     /// The first at this priority or a lower one.
     pub(super) fn first_from(&self, priority: u64) -> Option<&(u64, T)> {
-        self.all().iter().find(|(at, _)| *at >= priority)
+        let all = self.all();
+        all.get(all.partition_point(|(at, _)| *at < priority))
     }
 
     pub(super) fn get(&self, priority: u64) -> Option<&T> {
-        self.all().iter().find(|(at, _)| *at == priority).map(|(_, value)| value)
+        self.first_from(priority).filter(|(at, _)| *at == priority).map(|(_, value)| value)
     }
 
     pub(super) fn get_mut(&mut self, priority: u64) -> Option<&mut T> {
-        self.all_mut().iter_mut().find(|(at, _)| *at == priority).map(|(_, value)| value)
+        let all = self.all_mut();
+        let at = all.binary_search_by_key(&priority, |(at, _)| *at).ok()?;
+        Some(&mut all[at].1)
     }
 
     pub(super) fn put(&mut self, priority: u64, value: T) -> Option<T> {

@@ -38,7 +38,7 @@ struct Timed {
 impl Watch {
     /// Times a lease; whether it is the next to end. One that is timed already keeps its time.
     fn hold(&mut self, seq: u64, held: &Held, now: Now) -> bool {
-        if self.by_seq.get(&seq).is_some_and(|timed| timed.beat >= held.beat) {
+        if self.by_seq.get(&seq).is_some_and(|timed| timed.beat == held.beat) {
             return false;
         }
         let deadline = now.mono.saturating_add(held.window_ms);
@@ -107,13 +107,19 @@ impl Shared {
             let after = self.watch.lock().beat;
             let mut args = Args::new("");
             args.number(after).number(OBSERVE_MAX);
-            let leases = reply::list(self.link.run(&script::OBSERVE, &args).await?)?;
-            let full = leases.len() as u64 == OBSERVE_MAX;
-            for lease in leases {
+            let mut answers = reply::list(self.link.run(&script::OBSERVE, &args).await?)?.into_iter();
+            let last = reply::number(answers.next().unwrap_or_default())?;
+            if last < after {
+                // Redis came back without its last writes. Beats are given again, so what was seen of them means nothing.
+                *self.watch.lock() = Watch::default();
+                continue;
+            }
+            let full = answers.len() as u64 == OBSERVE_MAX;
+            for lease in answers {
                 let [name, beat, window, worker] = reply::fixed(lease)?;
                 let held = held(beat, window, worker)?;
                 let mut watch = self.watch.lock();
-                watch.beat = watch.beat.max(held.beat);
+                watch.beat = watch.beat.max(held.beat.min(last));
                 watch.hold(reply::number(name)?, &held, now);
             }
             if !full {

@@ -147,6 +147,25 @@ async fn a_lease_is_timed_by_the_clock_of_who_leads() {
     assert_eq!(expired().await, 1);
 }
 
+/// As when Redis was killed and lost its last writes.
+#[tokio::test]
+async fn leases_end_also_after_redis_forgot_some_of_their_beats() {
+    let (clock, url) = (ManualClock::shared(), fresh_url());
+    let (leader, other) = (open(&url, clock.clone()).await, open(&url, clock.clone()).await);
+    add(&leader, ["a", "b", "c"].map(|id| task(id, clock.now().wall)).into()).await;
+    let expired = async || {
+        let expire = Expire { dead_workers: Vec::new(), limit: 9 };
+        leader.expired(expire).await.expect("expired").tasks.len()
+    };
+    other.claim(Claim { max: 2, lease_ms: 60_000, ..claim() }).await.expect("claim");
+    assert_eq!(expired().await, 0, "the beats are seen");
+    raw(&url, &["HSET", "meta", "beat", "0"]).await;
+    other.claim(claim()).await.expect("claim");
+    assert_eq!(expired().await, 0, "seen for the first time");
+    clock.advance_ms(1000);
+    assert_eq!(expired().await, 1);
+}
+
 #[tokio::test]
 async fn scripts_that_redis_forgot_are_loaded_again() {
     let (clock, url) = (ManualClock::shared(), fresh_url());

@@ -7,6 +7,8 @@ mod grpc;
 #[cfg(feature = "redis")]
 pub mod redis;
 pub mod rest;
+#[cfg(any(test, feature = "embedded"))]
+pub mod show;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod worker;

@@ -4,7 +4,6 @@
 mod admin;
 mod flow;
 mod schedules;
-mod show;
 mod tasks;
 mod workflows;
 

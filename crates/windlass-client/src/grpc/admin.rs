@@ -7,8 +7,8 @@ use windlass_proto::grpc::v1::{
     PauseWorkerRequest, PurgeQueueRequest, ResumeQueueRequest, ResumeWorkerRequest,
 };
 use windlass_proto::rest::{
-    Affected, ClassCounts, DeadGroupBody, DeadGroupsBody, DeadSelection, HealthBody, LedgerBody, LoopBody,
-    QueueBody, QueuesBody, Rates, Seconds, StateCounts, StatsBody, WorkerBody, WorkersBody,
+    Affected, ClassCounts, DeadGroupBody, DeadGroupsBody, DeadSelection, HealthBody, Invalid, LedgerBody,
+    LoopBody, QueueBody, QueuesBody, Rates, Seconds, StateCounts, StatsBody, WorkerBody, WorkersBody,
 };
 
 use super::read::{all, optional, parsed, part, since, time};
@@ -57,11 +57,11 @@ impl Grpc {
     }
 
     pub(crate) async fn retry_dead(&self, which: &DeadSelection) -> Result<Affected, Error> {
-        said(self.admin.clone().retry_dead_letters(soon(selection(which))).await).map(affected)
+        said(self.admin.clone().retry_dead_letters(soon(selection(which)?)).await).map(affected)
     }
 
     pub(crate) async fn clear_dead(&self, which: &DeadSelection) -> Result<Affected, Error> {
-        said(self.admin.clone().delete_dead_letters(soon(selection(which))).await).map(affected)
+        said(self.admin.clone().delete_dead_letters(soon(selection(which)?)).await).map(affected)
     }
 
     pub(crate) async fn workers(&self) -> Result<WorkersBody, Error> {
@@ -135,9 +135,13 @@ impl Grpc {
     }
 }
 
-fn selection(which: &DeadSelection) -> DeadLettersRequest {
+/// An empty list of ids is none at all in a message, so what the broker would refuse is refused here.
+fn selection(which: &DeadSelection) -> Result<DeadLettersRequest, Invalid> {
+    if which.ids.is_some() && which.all {
+        return Err(Invalid::malformed("ids", "is given besides all or a filter"));
+    }
     let ids = which.ids.iter().flatten().map(TaskId::to_string).collect();
-    DeadLettersRequest {
+    Ok(DeadLettersRequest {
         ids,
         all: which.all,
         queue: which.queue.as_ref().map(Name::to_string),
@@ -145,7 +149,7 @@ fn selection(which: &DeadSelection) -> DeadLettersRequest {
         q: which.q.clone(),
         filter: which.filter.clone(),
         dry_run: which.dry_run,
-    }
+    })
 }
 
 fn group(group: v1::DeadLetterGroup) -> Result<DeadGroupBody, Error> {

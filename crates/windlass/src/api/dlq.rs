@@ -6,11 +6,12 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass_broker::{DeadGroup, Selection};
+use windlass_broker::Selection;
+use windlass_client::show;
 use windlass_core::StateName;
 use windlass_core::limits::BATCH_TASKS_MAX;
 use windlass_proto::rest::{
-    Affected, DeadGroupBody, DeadGroupsBody, DeadSelection, Fault, Invalid, Problem, TaskPage, Time, decode,
+    Affected, DeadGroupsBody, DeadSelection, Fault, Invalid, Problem, TaskPage, decode,
 };
 use windlass_store::List;
 
@@ -75,17 +76,7 @@ async fn groups(State(state): Shared, Params(params): Params<GroupsParams>) -> A
 
 pub(crate) async fn look(state: &super::State, list: List) -> Result<DeadGroupsBody, Refused> {
     let found = state.broker.dead_groups(list).await?;
-    let body = |group: DeadGroup| DeadGroupBody {
-        fingerprint: group.fingerprint,
-        count: group.count,
-        sample_error: group.sample_error.into(),
-        kind: group.kind,
-        queue: group.queue,
-        first_at: Time::from_ms(group.first_at),
-        last_at: Time::from_ms(group.last_at),
-        sample_task_id: group.sample,
-    };
-    let items = found.groups.into_iter().map(body).collect();
+    let items = found.groups.into_iter().map(show::group).collect();
     Ok(DeadGroupsBody { items, scanned: found.scanned, complete: found.complete })
 }
 

@@ -6,8 +6,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass_proto::rest::{HealthBody, LoopBody, Seconds, Time};
-use windlass_store::Durability;
+use windlass_client::show;
+use windlass_proto::rest::HealthBody;
 
 use super::Shared;
 use super::answer::{self, Answer};
@@ -34,40 +34,7 @@ async fn health(State(state): Shared) -> Answer {
 /// Whether it can serve, and the details.
 pub(crate) async fn look(state: &super::State) -> (bool, HealthBody) {
     let health = state.broker.health().await;
-    let (durability, sync_interval_ms) = match health.durability {
-        Durability::Sync => ("sync", None),
-        Durability::IntervalMs(ms) => ("interval", Some(ms)),
-        Durability::Os => ("os", None),
-        Durability::Snapshots => ("snapshots", None),
-        Durability::None => ("none", None),
-    };
-    let status = match (health.ok, health.draining) {
-        (false, _) => "unavailable",
-        (true, true) => "stopping",
-        (true, false) => "ok",
-    };
-    let loops = health.loops.into_iter().map(|this| LoopBody {
-        name: this.name.to_owned(),
-        last_ok_at: this.ok_at.map(Time::from_ms),
-        failures_in_a_row: this.failures,
-    });
-    let body = HealthBody {
-        status: status.to_owned(),
-        problem: health.problem,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        store: health.store.to_owned(),
-        durability: durability.to_owned(),
-        sync_interval_ms,
-        persistent: health.persistent,
-        leader: "self".to_owned(),
-        quorum: health.ok,
-        active_workers: health.workers_active as u64,
-        oldest_pending_age_seconds: health.oldest_pending_age_ms.map(Seconds::from_ms),
-        last_commit_age_seconds: health.last_commit_age_ms.map(Seconds::from_ms),
-        uptime_seconds: Seconds::from_ms(health.uptime_ms),
-        loops: loops.collect(),
-    };
-    (health.ok, body)
+    (health.ok, show::health(health))
 }
 
 /// The process answers

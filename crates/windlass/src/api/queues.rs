@@ -6,9 +6,9 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass_broker::QueueView;
+use windlass_client::show;
 use windlass_core::StateName;
-use windlass_proto::rest::{Affected, QueueBody, QueuesBody, Rates, Seconds};
+use windlass_proto::rest::{Affected, QueueBody, QueuesBody};
 
 use super::answer::{self, Answer};
 use super::params::{Params, PathName};
@@ -28,7 +28,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
     responses((status = 200, description = "In order of name", body = QueuesBody)))]
 async fn list(State(state): Shared) -> Answer {
     let now = now_ms();
-    let items = state.broker.queues().await?.into_iter().map(|view| body(view, now)).collect();
+    let items = state.broker.queues().await?.into_iter().map(|view| show::queue(view, now)).collect();
     answer::ok(&QueuesBody { items })
 }
 
@@ -36,21 +36,21 @@ async fn list(State(state): Shared) -> Answer {
 #[utoipa::path(get, path = "/api/v1/queues/{name}", tag = "queues", params(("name" = String, Path)),
     responses((status = 200, description = "The queue", body = QueueBody)))]
 async fn get(State(state): Shared, PathName(name): PathName) -> Answer {
-    answer::ok(&body(state.broker.queue(&name).await?, now_ms()))
+    answer::ok(&show::queue(state.broker.queue(&name).await?, now_ms()))
 }
 
 /// Give out no tasks of a queue
 #[utoipa::path(post, path = "/api/v1/queues/{name}/pause", tag = "queues", params(("name" = String, Path)),
     responses((status = 200, description = "The paused queue", body = QueueBody)))]
 async fn pause(State(state): Shared, PathName(name): PathName) -> Answer {
-    answer::ok(&body(state.broker.pause_queue(&name).await?, now_ms()))
+    answer::ok(&show::queue(state.broker.pause_queue(&name).await?, now_ms()))
 }
 
 /// Give out tasks again
 #[utoipa::path(post, path = "/api/v1/queues/{name}/resume", tag = "queues", params(("name" = String, Path)),
     responses((status = 200, description = "The resumed queue", body = QueueBody)))]
 async fn resume(State(state): Shared, PathName(name): PathName) -> Answer {
-    answer::ok(&body(state.broker.resume_queue(&name).await?, now_ms()))
+    answer::ok(&show::queue(state.broker.resume_queue(&name).await?, now_ms()))
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -77,23 +77,4 @@ async fn purge(
         state.broker.purge_queue(&name).await?
     };
     answer::ok(&Affected { affected })
-}
-
-pub(crate) fn body(view: QueueView, now: u64) -> QueueBody {
-    let counts = view.counts;
-    QueueBody {
-        name: counts.name,
-        paused: counts.paused,
-        tasks: counts.by_state.into(),
-        pending_by_priority: counts.pending_by_class.into(),
-        oldest_pending_age_seconds: counts
-            .oldest_pending_at
-            .map(|at| Seconds::from_ms(now.saturating_sub(at))),
-        rates: Rates {
-            submitted_per_second: view.submitted_per_second,
-            completed_per_second: view.completed_per_second,
-            failed_per_second: view.failed_per_second,
-        },
-        ageing: view.ageing.map(Into::into),
-    }
 }

@@ -7,13 +7,13 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass_broker::ScheduleView;
+use windlass_client::show;
 use windlass_core::Name;
 use windlass_core::limits::{SCHEDULE_FIRES_KEPT_MAX, SCHEDULE_PREVIEW_MAX};
 use windlass_core::schedule::Definition;
 use windlass_proto::rest::{
-    FireBody, FiresBody, Invalid, Problem, ReasonBody, ScheduleBody, ScheduleCheck, ScheduleInput,
-    SchedulePage, SlotsBody, TaskBody, Time, decode,
+    FireBody, FiresBody, Invalid, Problem, ScheduleBody, ScheduleCheck, ScheduleInput, SchedulePage,
+    SlotsBody, TaskBody, decode,
 };
 use windlass_store::ListSchedules;
 
@@ -46,7 +46,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 async fn create(State(state): Shared, JsonBytes(bytes): JsonBytes) -> Answer {
     let (id, definition) = read(&state, &bytes, None)?;
     let view = state.broker.create_schedule(id, definition).await?;
-    answer::json(StatusCode::CREATED, &body(view), 1024)
+    answer::json(StatusCode::CREATED, &show::schedule(view), 1024)
 }
 
 /// Make a schedule, or give it another definition
@@ -60,7 +60,7 @@ async fn put(State(state): Shared, PathSchedule(id): PathSchedule, JsonBytes(byt
     let (id, definition) = read(&state, &bytes, Some(id))?;
     let (view, new) = state.broker.put_schedule(id, definition).await?;
     let status = if new { StatusCode::CREATED } else { StatusCode::OK };
-    answer::json(status, &body(view), 1024)
+    answer::json(status, &show::schedule(view), 1024)
 }
 
 fn read(state: &super::State, bytes: &bytes::Bytes, id: Option<Name>) -> Result<(Name, Definition), Invalid> {
@@ -92,7 +92,7 @@ async fn list(State(state): Shared, Params(params): Params<ListParams>) -> Answe
     let views = state.broker.schedules(ListSchedules { after, limit }).await?;
     let last = views.last().filter(|_| views.len() == limit);
     let next_cursor = last.map(|view| cursor::write_name(&view.schedule.id));
-    let items: Vec<ScheduleBody> = views.into_iter().map(body).collect();
+    let items: Vec<ScheduleBody> = views.into_iter().map(show::schedule).collect();
     let room = 256 + 1024 * items.len();
     answer::json(StatusCode::OK, &SchedulePage { items, next_cursor }, room)
 }
@@ -102,7 +102,7 @@ async fn list(State(state): Shared, Params(params): Params<ListParams>) -> Answe
     responses((status = 200, description = "The schedule", body = ScheduleBody),
         (status = 404, description = "`not_found`", body = Problem, content_type = "application/problem+json")))]
 async fn get(State(state): Shared, PathSchedule(id): PathSchedule) -> Answer {
-    answer::ok(&body(state.broker.schedule(&id).await?))
+    answer::ok(&show::schedule(state.broker.schedule(&id).await?))
 }
 
 /// Forget a schedule; tasks that it made stay
@@ -125,14 +125,14 @@ async fn run(State(state): Shared, PathSchedule(id): PathSchedule) -> Answer {
 #[utoipa::path(post, path = "/api/v1/schedules/{id}/pause", tag = "schedules", params(("id" = String, Path)),
     responses((status = 200, description = "The paused schedule", body = ScheduleBody)))]
 async fn pause(State(state): Shared, PathSchedule(id): PathSchedule) -> Answer {
-    answer::ok(&body(state.broker.pause_schedule(&id).await?))
+    answer::ok(&show::schedule(state.broker.pause_schedule(&id).await?))
 }
 
 /// Let it fire again, from now on
 #[utoipa::path(post, path = "/api/v1/schedules/{id}/resume", tag = "schedules", params(("id" = String, Path)),
     responses((status = 200, description = "The resumed schedule", body = ScheduleBody)))]
 async fn resume(State(state): Shared, PathSchedule(id): PathSchedule) -> Answer {
-    answer::ok(&body(state.broker.resume_schedule(&id).await?))
+    answer::ok(&show::schedule(state.broker.resume_schedule(&id).await?))
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -186,13 +186,4 @@ pub(crate) async fn last_fires(state: &super::State, id: &Name, limit: usize) ->
     let views = state.broker.schedule_fires(id, limit.min(SCHEDULE_FIRES_KEPT_MAX)).await?;
     let items = views.into_iter().map(|view| FireBody::new(view.fire, view.task)).collect();
     Ok(FiresBody { items })
-}
-
-pub(crate) fn body(view: ScheduleView) -> ScheduleBody {
-    let standing = ReasonBody {
-        code: view.standing.code.to_owned(),
-        text: view.standing.text,
-        until: view.standing.until.map(Time::from_ms),
-    };
-    ScheduleBody::new(view.schedule, standing)
 }

@@ -12,11 +12,11 @@ use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_broker::Error;
+use windlass_client::show;
 use windlass_core::TaskId;
 use windlass_core::trace::{self, Context};
 use windlass_proto::rest::{
-    AttemptsBody, ExplanationBody, Problem, ReasonBody, Submission, SubmitBody, TaskBody, TaskPage, Time,
-    decode,
+    AttemptsBody, ExplanationBody, Problem, Submission, SubmitBody, TaskBody, TaskPage, decode,
 };
 use windlass_store::Page;
 
@@ -225,15 +225,10 @@ async fn explain(State(state): Shared, PathId(id): PathId) -> Answer {
 
 pub(crate) async fn explanation(state: &super::State, id: TaskId) -> Result<ExplanationBody, Refused> {
     let explanation = state.broker.explain(&id).await?;
-    let reasons = explanation.reasons.into_iter().map(|reason| ReasonBody {
-        code: reason.code.to_owned(),
-        text: reason.text,
-        until: reason.until.map(Time::from_ms),
-    });
     Ok(ExplanationBody {
         id,
         state: explanation.state,
         runnable: explanation.runnable,
-        reasons: reasons.collect(),
+        reasons: explanation.reasons.into_iter().map(show::reason).collect(),
     })
 }

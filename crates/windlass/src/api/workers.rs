@@ -7,11 +7,12 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass_broker::{Beat, WorkerView};
+use windlass_broker::Beat;
+use windlass_client::show;
 use windlass_core::limits::{CLAIM_NAMES_MAX, CLAIM_TASKS_MAX};
 use windlass_core::{Name, TaskId, Token};
 use windlass_proto::rest::{
-    BeatBody, Invalid, LeaseRef, PulseBody, Time, WorkerBody, WorkersBody, checkpoint, decode,
+    BeatBody, Invalid, LeaseRef, PulseBody, WorkerBody, WorkersBody, checkpoint, decode,
 };
 
 use super::Shared;
@@ -34,7 +35,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 #[utoipa::path(get, path = "/api/v1/workers", tag = "workers",
     responses((status = 200, description = "In order of name", body = WorkersBody)))]
 async fn list(State(state): Shared) -> Answer {
-    let items = state.broker.workers().await.into_iter().map(body).collect();
+    let items = state.broker.workers().await.into_iter().map(show::worker).collect();
     answer::ok(&WorkersBody { items })
 }
 
@@ -42,21 +43,21 @@ async fn list(State(state): Shared) -> Answer {
 #[utoipa::path(get, path = "/api/v1/workers/{id}", tag = "workers", params(("id" = String, Path)),
     responses((status = 200, description = "The worker", body = WorkerBody)))]
 async fn get(State(state): Shared, PathName(id): PathName) -> Answer {
-    answer::ok(&body(state.broker.worker(&id).await?))
+    answer::ok(&show::worker(state.broker.worker(&id).await?))
 }
 
 /// Give a worker no more tasks
 #[utoipa::path(post, path = "/api/v1/workers/{id}/pause", tag = "workers", params(("id" = String, Path)),
     responses((status = 200, description = "The paused worker", body = WorkerBody)))]
 async fn pause(State(state): Shared, PathName(id): PathName) -> Answer {
-    answer::ok(&body(state.broker.pause_worker(&id).await?))
+    answer::ok(&show::worker(state.broker.pause_worker(&id).await?))
 }
 
 /// Give a worker tasks again
 #[utoipa::path(post, path = "/api/v1/workers/{id}/resume", tag = "workers", params(("id" = String, Path)),
     responses((status = 200, description = "The resumed worker", body = WorkerBody)))]
 async fn resume(State(state): Shared, PathName(id): PathName) -> Answer {
-    answer::ok(&body(state.broker.resume_worker(&id).await?))
+    answer::ok(&show::worker(state.broker.resume_worker(&id).await?))
 }
 
 /// A worker's sign of life, which also extends its leases
@@ -136,25 +137,4 @@ pub(crate) fn check(id: Name, body: BeatBody) -> Result<(Beat, Vec<TaskId>), Inv
         leaving: body.leaving,
     };
     Ok((beat, forged))
-}
-
-pub(crate) fn body(view: WorkerView) -> WorkerBody {
-    WorkerBody {
-        id: view.name,
-        incarnation: view.incarnation,
-        paused: view.paused,
-        active: view.active,
-        processes: view.processes as u64,
-        host: view.host,
-        pid: view.pid,
-        version: view.version,
-        queues: view.queues,
-        types: view.types,
-        slots: view.slots,
-        cpu: view.cpu,
-        memory_bytes: view.memory_bytes,
-        tasks: view.running,
-        first_seen_at: Time::from_ms(view.first_seen_at),
-        last_heartbeat_at: Time::from_ms(view.last_seen_at),
-    }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tonic::{Request, Response, Status};
 use windlass_broker::QueueView;
+use windlass_client::show;
 use windlass_core::{Name, StateName};
 use windlass_proto::grpc::parsed;
 use windlass_proto::grpc::v1::admin_service_server::AdminService;
@@ -26,7 +27,7 @@ use windlass_store::ListLimits;
 use super::refusal::{answer, status};
 use super::{State, lists, operations, schedules};
 use crate::api::problem::Refused;
-use crate::api::{dlq, health, limits, now_ms, queues, stats, workers};
+use crate::api::{dlq, health, limits, now_ms, stats};
 
 #[derive(Debug)]
 pub(super) struct Admin(pub(super) Arc<State>);
@@ -68,26 +69,26 @@ impl AdminService for Admin {
 
     async fn list_workers(&self, _: Request<ListWorkersRequest>) -> Answer<ListWorkersResponse> {
         let all = self.0.api.broker.workers().await.into_iter();
-        let workers = all.map(|view| workers::body(view).into()).collect();
+        let workers = all.map(|view| show::worker(view).into()).collect();
         Ok(Response::new(ListWorkersResponse { workers }))
     }
 
     async fn get_worker(&self, request: Request<GetWorkerRequest>) -> Answer<WorkerInfo> {
         let id: Name = parsed("id", &request.into_inner().id)?;
         let worker = self.0.api.broker.worker(&id).await;
-        answer(worker.map(|view| workers::body(view).into()).map_err(Refused::from))
+        answer(worker.map(|view| show::worker(view).into()).map_err(Refused::from))
     }
 
     async fn pause_worker(&self, request: Request<PauseWorkerRequest>) -> Answer<WorkerInfo> {
         let id: Name = parsed("id", &request.into_inner().id)?;
         let worker = self.0.api.broker.pause_worker(&id).await;
-        answer(worker.map(|view| workers::body(view).into()).map_err(Refused::from))
+        answer(worker.map(|view| show::worker(view).into()).map_err(Refused::from))
     }
 
     async fn resume_worker(&self, request: Request<ResumeWorkerRequest>) -> Answer<WorkerInfo> {
         let id: Name = parsed("id", &request.into_inner().id)?;
         let worker = self.0.api.broker.resume_worker(&id).await;
-        answer(worker.map(|view| workers::body(view).into()).map_err(Refused::from))
+        answer(worker.map(|view| show::worker(view).into()).map_err(Refused::from))
     }
 
     async fn list_dead_letters(&self, request: Request<ListTasksRequest>) -> Answer<ListTasksResponse> {
@@ -245,5 +246,5 @@ impl Admin {
 }
 
 fn queue(view: QueueView) -> QueueInfo {
-    queues::body(view, now_ms()).into()
+    show::queue(view, now_ms()).into()
 }

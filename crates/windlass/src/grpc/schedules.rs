@@ -1,6 +1,7 @@
 //! Schedules.
 
 use windlass_broker::ScheduleView;
+use windlass_client::show;
 use windlass_core::Name;
 use windlass_core::schedule::Definition;
 use windlass_proto::grpc::parsed;
@@ -71,5 +72,5 @@ pub(super) async fn fires(state: &State, request: ListFiresRequest) -> Result<Li
 }
 
 pub(super) fn shown(view: ScheduleView) -> Schedule {
-    schedules::body(view).into()
+    show::schedule(view).into()
 }

@@ -9,10 +9,10 @@ use windlass_proto::rest::{
 };
 use windlass_store::List;
 
-use super::show::{self, queue, worker};
 use super::tasks::given;
 use super::{Embedded, now};
 use crate::error::Error;
+use crate::show::{self, queue, worker};
 
 impl Embedded {
     pub(crate) async fn queues(&self) -> Result<QueuesBody, Error> {

@@ -8,10 +8,10 @@ use windlass_proto::rest::{
 };
 use windlass_store::ListSchedules;
 
-use super::show::schedule;
 use super::{Embedded, now, place, rows, written};
 use crate::client::{NewSchedule, Task};
 use crate::error::Error;
+use crate::show::schedule;
 
 impl Embedded {
     pub(crate) async fn create_schedule(&self, new: &NewSchedule) -> Result<ScheduleBody, Error> {

@@ -8,10 +8,11 @@ use windlass_proto::rest::{
 };
 use windlass_store::List;
 
-use super::{Embedded, now, place, rows, show};
+use super::{Embedded, now, place, rows};
 use crate::client::Task;
 use crate::error::Error;
 use crate::rest::Filter;
+use crate::show;
 
 impl Embedded {
     pub(crate) async fn cancel(&self, id: &TaskId) -> Result<Task, Error> {

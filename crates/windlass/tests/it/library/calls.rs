@@ -308,6 +308,8 @@ async fn queues_dead_letters_workers_and_the_broker_are_looked_after() {
         assert_eq!(client.clear_dead(&all).await.unwrap().affected, 0);
         refused(client.retry_dead(&DeadSelection::default()).await, 400, "malformed");
         refused(client.clear_dead(&DeadSelection::default()).await, 400, "malformed");
+        let both = DeadSelection { ids: Some(Vec::new()), all: true, ..DeadSelection::default() };
+        refused(client.clear_dead(&both).await, 400, "malformed");
 
         assert_eq!(client.workers().await.unwrap().items.len(), 0);
         refused(client.worker(&name("nobody")).await, 404, "not_found");

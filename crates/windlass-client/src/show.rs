@@ -1,4 +1,4 @@
-//! What a broker says, as the bodies of the REST interface.
+//! What a broker says, as the bodies that clients get: for the server, and for a client in the same process.
 
 use windlass_broker::{DeadGroup, Health, QueueView, Reason, ScheduleView, Stats, WorkerView};
 use windlass_proto::rest::{
@@ -7,16 +7,16 @@ use windlass_proto::rest::{
 };
 use windlass_store::Durability;
 
-pub(super) fn reason(reason: Reason) -> ReasonBody {
+pub fn reason(reason: Reason) -> ReasonBody {
     let Reason { code, text, until } = reason;
     ReasonBody { code: code.to_owned(), text, until: until.map(Time::from_ms) }
 }
 
-pub(super) fn schedule(view: ScheduleView) -> ScheduleBody {
+pub fn schedule(view: ScheduleView) -> ScheduleBody {
     ScheduleBody::new(view.schedule, reason(view.standing))
 }
 
-pub(super) fn queue(view: QueueView, now: u64) -> QueueBody {
+pub fn queue(view: QueueView, now: u64) -> QueueBody {
     let counts = view.counts;
     let age = |at| Seconds::from_ms(now.saturating_sub(at));
     QueueBody {
@@ -34,7 +34,7 @@ pub(super) fn queue(view: QueueView, now: u64) -> QueueBody {
     }
 }
 
-pub(super) fn group(group: DeadGroup) -> DeadGroupBody {
+pub fn group(group: DeadGroup) -> DeadGroupBody {
     DeadGroupBody {
         fingerprint: group.fingerprint,
         count: group.count,
@@ -47,7 +47,7 @@ pub(super) fn group(group: DeadGroup) -> DeadGroupBody {
     }
 }
 
-pub(super) fn worker(view: WorkerView) -> WorkerBody {
+pub fn worker(view: WorkerView) -> WorkerBody {
     WorkerBody {
         id: view.name,
         incarnation: view.incarnation,
@@ -68,7 +68,7 @@ pub(super) fn worker(view: WorkerView) -> WorkerBody {
     }
 }
 
-pub(super) fn stats(stats: Stats, now: u64) -> StatsBody {
+pub fn stats(stats: Stats, now: u64) -> StatsBody {
     let ledger = stats.ledger;
     let age = |at| Seconds::from_ms(now.saturating_sub(at));
     StatsBody {
@@ -97,7 +97,7 @@ pub(super) fn stats(stats: Stats, now: u64) -> StatsBody {
     }
 }
 
-pub(super) fn health(health: Health) -> HealthBody {
+pub fn health(health: Health) -> HealthBody {
     let (durability, sync_interval_ms) = match health.durability {
         Durability::Sync => ("sync", None),
         Durability::IntervalMs(ms) => ("interval", Some(ms)),

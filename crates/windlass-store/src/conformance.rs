@@ -13,6 +13,7 @@ pub mod flow;
 pub mod inserts;
 pub mod leases;
 pub mod lists;
+pub mod migrations;
 pub mod observed;
 pub mod operations;
 pub mod places;
@@ -273,6 +274,13 @@ macro_rules! conformance_suite {
                 progress_follows_the_tasks
                 a_workflow_is_forgotten_with_its_last_task
                 workflows_and_their_tasks_are_listed
+            }
+            migrations {
+                what_another_store_had_goes_on_here
+                a_repeated_copy_changes_nothing
+                released_tasks_are_ready_at_once
+                what_is_in_the_way_is_a_clash
+                what_was_put_in_outlives_a_reopen
             }
             totals {
                 queues_are_listed_by_name

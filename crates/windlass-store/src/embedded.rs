@@ -27,6 +27,7 @@ mod names;
 mod open;
 pub(crate) mod operations;
 mod overlay;
+mod restore;
 pub(crate) mod schedules;
 mod settles;
 mod shares;
@@ -63,8 +64,9 @@ use space::saves;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
     Groups, Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
-    ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Scan, ScheduleChange, ScheduleWritten,
-    SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation, WriteSchedule,
+    ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Restore, Restored, Scan,
+    ScheduleChange, ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted,
+    WriteOperation, WriteSchedule,
 };
 
 #[derive(Debug)]
@@ -342,6 +344,15 @@ impl Store for EmbeddedStore {
 
     async fn span(&self, span: Span) -> Result<Page, Error> {
         self.with(|machine| machine.span(&span))
+    }
+
+    async fn restore(&self, restore: Restore) -> Result<Vec<Restored>, Error> {
+        if self.shared.space.is_short() {
+            return Err(Error::NoSpace);
+        }
+        let command = Command::Restore { restore: Box::new(restore) };
+        let entry = command.encode();
+        self.send(command, entry, Reply::Restored).await
     }
 
     fn groups(&self) -> Option<Groups> {

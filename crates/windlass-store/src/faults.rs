@@ -18,8 +18,8 @@ use windlass_core::{Name, Record, Task, TaskId, Transition, Workflow, schedule};
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Ending, Error, Expire, Extend, Extended, Groups, Hold,
     Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations, ListSchedules,
-    ListWorkflows, OperationWritten, Page, QueueCounts, Scan, ScheduleWritten, SetLimit, Settle, Settled,
-    Signals, Span, Store, WorkflowInserted, WriteOperation, WriteSchedule,
+    ListWorkflows, OperationWritten, Page, QueueCounts, Restore, Restored, Scan, ScheduleWritten, SetLimit,
+    Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation, WriteSchedule,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +66,7 @@ pub enum Verb {
     Workflow,
     Workflows,
     Span,
+    Restore,
 }
 
 /// Faults at random: one call in `one_in` of the named verbs gets one of `faults`.
@@ -300,6 +301,10 @@ impl Store for Faulty {
 
     async fn span(&self, span: Span) -> Result<Page, Error> {
         self.pass(Verb::Span, self.inner.span(span)).await
+    }
+
+    async fn restore(&self, restore: Restore) -> Result<Vec<Restored>, Error> {
+        self.pass(Verb::Restore, self.inner.restore(restore)).await
     }
 
     fn groups(&self) -> Option<Groups> {

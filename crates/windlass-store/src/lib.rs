@@ -8,6 +8,7 @@ pub mod embedded;
 pub mod faults;
 pub mod log;
 pub mod memory;
+pub mod migrate;
 mod operations;
 #[cfg(feature = "redis")]
 pub mod redis;
@@ -19,7 +20,7 @@ pub use clock::{Clock, SystemClock};
 pub use store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
     Feature, Groups, Hold, Insert, InsertWorkflow, Inserted, Lapsed, Ledger, LimitWritten, List, ListLimits,
-    ListOperations, ListSchedules, ListWorkflows, Observed, Observer, OperationChange, OperationWritten,
-    Page, QueueCounts, Scan, ScheduleChange, ScheduleWritten, SetLimit, Settle, Settled, Signals, Span,
-    Store, WorkflowInserted, WriteOperation, WriteSchedule,
+    ListOperations, ListSchedules, ListWorkflows, Moved, Observed, Observer, OperationChange,
+    OperationWritten, Page, QueueCounts, Restore, Restored, Scan, ScheduleChange, ScheduleWritten, SetLimit,
+    Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation, WriteSchedule,
 };

@@ -18,6 +18,7 @@ mod limits;
 mod operations;
 mod read;
 mod ready;
+mod restore;
 mod schedules;
 mod serving;
 mod tables;
@@ -39,8 +40,9 @@ use crate::depth::Room;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
     Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
-    ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Scan, ScheduleWritten, SetLimit,
-    Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation, WriteSchedule,
+    ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Restore, Restored, Scan,
+    ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation,
+    WriteSchedule,
 };
 use crate::waiting::Ticket;
 use tables::Tables;
@@ -256,6 +258,13 @@ impl Store for MemoryStore {
 
     async fn span(&self, span: Span) -> Result<Page, Error> {
         Ok(self.open()?.span(&span))
+    }
+
+    async fn restore(&self, restore: Restore) -> Result<Vec<Restored>, Error> {
+        let mut tables = self.open()?;
+        let answers = tables.restore(restore, self.clock.now());
+        tables.serve_waiting(self.clock.now());
+        Ok(answers)
     }
 
     fn signals(&self) -> &Signals {

@@ -59,6 +59,7 @@ mod plan;
 mod read;
 mod recent;
 mod reply;
+mod restore;
 mod row;
 mod schedules;
 mod script;
@@ -82,8 +83,9 @@ use crate::clock::Clock;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
     Feature, Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
-    ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Scan, ScheduleWritten, SetLimit,
-    Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation, WriteSchedule,
+    ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Restore, Restored, Scan,
+    ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation,
+    WriteSchedule,
 };
 use hints::{Hint, Horizon, Lane, Loop};
 pub use options::{Options, PREFIX_DEFAULT};
@@ -155,6 +157,13 @@ impl Shared {
         self.link.run(&script::PAUSE, &args).await?;
         self.heed(&hint);
         Ok(())
+    }
+}
+
+impl RedisStore {
+    /// How many other processes use the store, as far as Redis can tell. It may take as long as one that died still leads.
+    pub async fn others(&self) -> Result<u64, Error> {
+        self.shared.others().await
     }
 }
 
@@ -304,6 +313,10 @@ impl Store for RedisStore {
 
     async fn span(&self, span: Span) -> Result<Page, Error> {
         self.shared.span(&span).await
+    }
+
+    async fn restore(&self, restore: Restore) -> Result<Vec<Restored>, Error> {
+        self.shared.restore(restore).await
     }
 
     fn signals(&self) -> &Signals {

@@ -27,6 +27,7 @@ mod ledger;
 mod limits;
 mod observed;
 mod operations;
+mod restore;
 mod schedules;
 mod signals;
 mod workflows;
@@ -54,6 +55,7 @@ pub use ledger::Ledger;
 pub use limits::{Hold, LimitWritten, ListLimits, SetLimit};
 pub use observed::{Observed, Observer};
 pub use operations::{ListOperations, OperationChange, OperationWritten, Scan, WriteOperation};
+pub use restore::{Moved, Restore, Restored};
 pub use schedules::{DueSchedules, ListSchedules, ScheduleChange, ScheduleWritten, WriteSchedule};
 pub use signals::Signals;
 pub use workflows::{InsertWorkflow, ListWorkflows, Span, WorkflowInserted};
@@ -171,6 +173,10 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// The tasks of some numbers; `next` of the page is where to go on.
     async fn span(&self, span: Span) -> Result<Page, Error>;
+
+    /// Puts tasks in as another store had them: with number, revision, place in line and attempts, and with their lease, which
+    /// gets a fresh window. What is there already stays, so a repeated call does nothing. Nobody is told: nothing happened.
+    async fn restore(&self, restore: Restore) -> Result<Vec<Restored>, Error>;
 
     /// How the writing goes, for a store that writes in groups.
     fn groups(&self) -> Option<Groups> {

@@ -10,10 +10,11 @@ use windlass_core::{Name, NewTask, Transition};
 use super::codec::{self, NewTaskMessage, TransitionMessage, Undecodable, Writer};
 use super::flow::LimitEntry;
 use super::operations::OperationEntry;
+use super::restore::RestoreEntry;
 use super::schedules::ScheduleEntry;
 use super::settles::SettleEntry;
 use super::workflows::WorkflowEntry;
-use crate::store::{Claim, Insert, InsertWorkflow, SetLimit, Settle, WriteOperation, WriteSchedule};
+use crate::store::{Claim, Insert, InsertWorkflow, Restore, SetLimit, Settle, WriteOperation, WriteSchedule};
 
 /// Rare ones are boxed: every command that waits takes as much room as the largest.
 #[derive(Debug)]
@@ -54,6 +55,9 @@ pub(super) enum Command {
     Settle {
         settles: Vec<Settle>,
     },
+    Restore {
+        restore: Box<Restore>,
+    },
 }
 
 /// A new task with its body in the form in which it is kept.
@@ -83,6 +87,8 @@ struct Entry {
     workflow: Option<WorkflowEntry>,
     #[prost(message, optional, tag = "9")]
     operation: Option<OperationEntry>,
+    #[prost(message, optional, tag = "10")]
+    restore: Option<RestoreEntry>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -169,6 +175,7 @@ impl Command {
             Command::Operate { write } => entry.operation = Some(OperationEntry::new(write)),
             Command::Workflow { insert, tasks } => entry.workflow = Some(WorkflowEntry::new(insert, tasks)),
             Command::Settle { settles } => entry.settle = Some(SettleEntry::new(settles)),
+            Command::Restore { restore } => entry.restore = Some(RestoreEntry::new(restore)),
         }
         entry.encode_to_vec().into()
     }
@@ -215,6 +222,9 @@ impl Command {
         }
         if let Some(settle) = entry.settle {
             return Ok(Command::Settle { settles: settle.into_settles()? });
+        }
+        if let Some(restore) = entry.restore {
+            return Ok(Command::Restore { restore: Box::new(restore.into_restore()?) });
         }
         Err(Undecodable::unknown_command())
     }

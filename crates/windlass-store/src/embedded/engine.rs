@@ -28,7 +28,7 @@ use super::space::Space;
 use crate::clock::Clock;
 use crate::log::{self, Log};
 use crate::store::{
-    Committed, Error, Inserted, LimitWritten, OperationWritten, ScheduleWritten, Settled, Signals,
+    Committed, Error, Inserted, LimitWritten, OperationWritten, Restored, ScheduleWritten, Settled, Signals,
     WorkflowInserted,
 };
 use crate::waiting::Waiting;
@@ -197,7 +197,10 @@ fn append(shared: &Shared, log: &mut Log, ops: &mut Vec<Op>) -> Result<u64, Erro
             Ok(first) => return Ok(first),
             Err(log::Error::NoSpace { .. }) => {
                 let (refused, rest): (Vec<Op>, Vec<Op>) = std::mem::take(ops).into_iter().partition(|op| {
-                    matches!(op.reply, Reply::Inserted(_) | Reply::Scheduled(_) | Reply::Workflow(_))
+                    matches!(
+                        op.reply,
+                        Reply::Inserted(_) | Reply::Scheduled(_) | Reply::Workflow(_) | Reply::Restored(_)
+                    )
                 });
                 let nothing_helps = refused.is_empty();
                 refused.into_iter().for_each(|op| op.reply.refuse(Error::NoSpace));
@@ -278,6 +281,7 @@ enum Answer {
     Limited(oneshot::Sender<Result<LimitWritten, Error>>, LimitWritten),
     Settled(oneshot::Sender<Result<Vec<Settled>, Error>>, Vec<Settled>),
     Workflow(oneshot::Sender<Result<WorkflowInserted, Error>>, Result<WorkflowInserted, Error>),
+    Restored(oneshot::Sender<Result<Vec<Restored>, Error>>, Result<Vec<Restored>, Error>),
 }
 
 impl Answer {
@@ -293,6 +297,7 @@ impl Answer {
             Answer::Limited(reply, written) => drop(reply.send(Ok(written))),
             Answer::Settled(reply, settled) => drop(reply.send(Ok(settled))),
             Answer::Workflow(reply, inserted) => drop(reply.send(inserted)),
+            Answer::Restored(reply, restored) => drop(reply.send(restored)),
         }
     }
 }
@@ -337,6 +342,10 @@ fn settle(shared: &Arc<Shared>, machine: &Machine, op: Op, output: Output) -> Op
         (Reply::Workflow(reply), Output::Workflow(inserted)) => Some(Answer::Workflow(reply, Ok(inserted))),
         (Reply::Workflow(reply), Output::TooManyLanes) => {
             Some(Answer::Workflow(reply, Err(Error::TooManyLanes)))
+        }
+        (Reply::Restored(reply), Output::Restored(restored)) => Some(Answer::Restored(reply, Ok(restored))),
+        (Reply::Restored(reply), Output::TooManyLanes) => {
+            Some(Answer::Restored(reply, Err(Error::TooManyLanes)))
         }
         _ => None,
     }

@@ -10,7 +10,8 @@ use tokio::sync::oneshot;
 use super::claims::Request;
 use super::command::Command;
 use crate::store::{
-    Committed, Error, Inserted, LimitWritten, OperationWritten, ScheduleWritten, Settled, WorkflowInserted,
+    Committed, Error, Inserted, LimitWritten, OperationWritten, Restored, ScheduleWritten, Settled,
+    WorkflowInserted,
 };
 
 /// Bytes and operations that may wait: beyond them callers are told to come again.
@@ -39,6 +40,7 @@ pub(super) enum Reply {
     Operated(oneshot::Sender<Result<OperationWritten, Error>>),
     Limited(oneshot::Sender<Result<LimitWritten, Error>>),
     Workflow(oneshot::Sender<Result<WorkflowInserted, Error>>),
+    Restored(oneshot::Sender<Result<Vec<Restored>, Error>>),
     /// Nobody asked: tasks given back for a caller who went away.
     Nobody,
 }
@@ -69,6 +71,7 @@ impl Reply {
             Reply::Operated(reply) => drop(reply.send(Err(error))),
             Reply::Limited(reply) => drop(reply.send(Err(error))),
             Reply::Workflow(reply) => drop(reply.send(Err(error))),
+            Reply::Restored(reply) => drop(reply.send(Err(error))),
             Reply::Claimed(request) => request.answer(Err(error)),
             Reply::Nobody => {}
         }

@@ -19,6 +19,7 @@ mod read;
 mod rehearse;
 mod reindex;
 mod relocate;
+mod restore;
 mod schedules;
 mod unique;
 mod workflows;
@@ -44,8 +45,8 @@ use super::workflows::{self as workflows_table, Workflows};
 use crate::clock::Clock;
 use crate::depth::Room;
 use crate::store::{
-    Committed, Error, Inserted, Ledger, LimitWritten, OperationWritten, ScheduleWritten, Settled, Signals,
-    WorkflowInserted,
+    Committed, Error, Inserted, Ledger, LimitWritten, OperationWritten, Restored, ScheduleWritten, Settled,
+    Signals, WorkflowInserted,
 };
 pub(super) use gained::Gained;
 pub(super) use read::{Listing, Stored};
@@ -96,6 +97,7 @@ pub(super) enum Output {
     Operated(OperationWritten),
     Limited(LimitWritten),
     Workflow(WorkflowInserted),
+    Restored(Vec<Restored>),
 }
 
 /// A task as the tables have it.
@@ -209,6 +211,7 @@ impl Machine {
             Command::Limit { set, now } => self.set_limit(set, *now)?,
             Command::Workflow { insert, tasks } => self.insert_workflow(insert, tasks)?,
             Command::Settle { settles } => Output::Settled(self.settle_all(settles)?),
+            Command::Restore { restore } => self.restore(restore)?,
         };
         self.applied = index;
         self.broken = false;

@@ -194,12 +194,10 @@ fn operation(id: &Name, message: OperationMessage) -> Result<Operation, Undecoda
 }
 
 /// An operation in the form in which it is kept, and back.
-#[cfg(feature = "redis")]
 pub(crate) fn encode(operation: &Operation) -> Vec<u8> {
     operation_message(operation).encode_to_vec()
 }
 
-#[cfg(feature = "redis")]
 pub(crate) fn decode(id: &Name, bytes: bytes::Bytes) -> Result<Operation, Undecodable> {
     operation(id, OperationMessage::decode(bytes)?)
 }
@@ -255,6 +253,12 @@ impl Register {
         self.changed.insert(write.id.clone());
         self.changed.extend(forgotten);
         operation
+    }
+
+    /// One that another store had.
+    pub(super) fn restore(&mut self, operation: Operation) {
+        self.changed.insert(operation.id.clone());
+        self.all.add(operation);
     }
 
     pub(super) fn freeze(&mut self) -> Changed {

@@ -90,6 +90,15 @@ fn message(workflow: &Workflow) -> WorkflowMessage {
     }
 }
 
+/// A workflow in the form in which it is kept, and back.
+pub(super) fn encode(workflow: &Workflow) -> Vec<u8> {
+    message(workflow).encode_to_vec()
+}
+
+pub(super) fn decode(first: u64, bytes: Bytes) -> Result<Workflow, Undecodable> {
+    workflow(first, &WorkflowMessage::decode(bytes)?)
+}
+
 fn workflow(first: u64, message: &WorkflowMessage) -> Result<Workflow, Undecodable> {
     let by_state = message.by_state.as_slice().try_into();
     Ok(Workflow {

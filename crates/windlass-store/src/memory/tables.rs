@@ -44,7 +44,7 @@ pub(super) struct Tables {
     /// Lanes that got a ready task since waiting claims were served last.
     pub(super) readied: VecDeque<(Name, Name)>,
     /// The last number given to a task or to a new place in line.
-    number: u64,
+    pub(super) number: u64,
     /// The last number given to a lease.
     pub(super) claims: u64,
 }

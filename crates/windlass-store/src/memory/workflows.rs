@@ -26,6 +26,14 @@ impl Workflows {
         older.map(|(_, workflow)| workflow.clone()).take(list.limit.min(PAGE_ROWS_MAX)).collect()
     }
 
+    /// A workflow whose tasks are yet to come.
+    pub(super) fn restore(&mut self, workflow: Workflow) {
+        if !self.ids.contains_key(&workflow.id) {
+            self.ids.insert(workflow.id.clone(), workflow.first);
+            self.by_first.insert(workflow.first, Workflow { by_state: [0; 8], ..workflow });
+        }
+    }
+
     /// One of the tasks moved; a workflow without tasks is forgotten.
     pub(super) fn moved(&mut self, seq: u64, from: Option<StateName>, to: Option<StateName>) {
         let found = self.by_first.range_mut(..=seq).next_back();

@@ -81,6 +81,29 @@ impl Shared {
         }
     }
 
+    /// Others listen to the hints, or one of them leads.
+    pub(super) async fn others(&self) -> Result<u64, Error> {
+        let mut ask = redis::cmd("PUBSUB");
+        ask.arg("NUMSUB").arg(self.key("hints"));
+        let listening = match self.link.ask(&ask).await? {
+            redis::Value::Array(pair) => pair.into_iter().nth(1).unwrap_or_default(),
+            redis::Value::Map(pairs) => pairs.into_iter().next().map(|pair| pair.1).unwrap_or_default(),
+            _ => redis::Value::Nil,
+        };
+        // This process is one of them.
+        let others = reply::number(listening)?.saturating_sub(1);
+        let deadline = Instant::now() + LEAD + RENEW_EVERY;
+        while others == 0 && self.leader.mark().is_none() {
+            if Instant::now() > deadline {
+                return Ok(1);
+            }
+            // sleep: a lead that runs out tells nobody.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            self.lead().await?;
+        }
+        Ok(others)
+    }
+
     fn wake_loops(&self) {
         let signals = &self.signals;
         for signal in [

@@ -184,7 +184,7 @@ impl Shared {
     }
 }
 
-fn keep(transaction: &mut Transaction, operation: &Operation, removed: bool) {
+pub(super) fn keep(transaction: &mut Transaction, operation: &Operation, removed: bool) {
     if removed {
         transaction.take_named(KIND, &operation.id);
     } else {

@@ -19,6 +19,13 @@ pub struct Options {
     pub(super) place: String,
 }
 
+/// Without secrets.
+impl std::fmt::Display for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "redis at {}, prefix {}", self.place, self.prefix)
+    }
+}
+
 impl Options {
     pub fn parse(url: &str) -> Result<Options, Error> {
         let wrong = |why: String| Error::Io { context: "the URL of the store".into(), error: why };

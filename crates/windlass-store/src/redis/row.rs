@@ -174,6 +174,30 @@ pub(super) fn add_args(args: &mut Args, new: &NewTask, record: &Record) {
     args.text(record.unique.as_ref().map_or("", |hold| hold.key.as_str()));
 }
 
+/// The line of a task as another store had it; see `lua/task.lua` for its fields.
+pub(super) fn line(task: &Task) -> String {
+    let Task { record, body } = task;
+    let time = |at: Option<u64>| at.map_or("-".to_owned(), |at| at.to_string());
+    let prune_at = record.ended_at().map(|at| at.saturating_add(record.retention_ms));
+    let group = body.links.as_ref().and_then(|links| links.workflow.as_ref());
+    let numbers = [
+        record.revision,
+        record.order,
+        record.state_name().index() as u64,
+        u64::from(record.priority.0),
+        record.priority.class() as u64,
+        record.created_at,
+    ];
+    let mut words: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    words.extend([record.wake_at(), prune_at, record.expires_at].map(time));
+    words.push(if record.awaited { "1" } else { "0" }.to_owned());
+    words.push(group.map_or("-", Name::as_str).to_owned());
+    // No call has made it.
+    words.push("-".to_owned());
+    words.extend([record.queue.to_string(), record.kind.to_string()]);
+    words.join(" ")
+}
+
 fn places(args: &mut Args, record: &Record) {
     args.number(u64::from(record.priority.0)).number(record.priority.class() as u64);
 }

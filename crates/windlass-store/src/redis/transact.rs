@@ -75,6 +75,16 @@ impl Transaction {
         step.hint(&mut self.hint);
     }
 
+    /// One more argument of the last act.
+    pub(super) fn arg(&mut self, bytes: impl Into<bytes::Bytes>) {
+        self.acts.bytes(bytes);
+    }
+
+    /// How many acts there are.
+    pub(super) fn len(&self) -> usize {
+        self.act_count as usize
+    }
+
     fn begin(&mut self, word: &str) {
         self.act_count += 1;
         self.acts.text(word);

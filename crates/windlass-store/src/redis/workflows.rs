@@ -44,7 +44,11 @@ impl Shared {
             }
             let (mut transaction, drafts) = plan.finish();
             transaction.guard("is", &["workflows", insert.id.as_str(), ""]);
-            transaction.put("workflows", insert.id.as_str(), encode(&insert));
+            transaction.put(
+                "workflows",
+                insert.id.as_str(),
+                encode(insert.tasks.len(), insert.created_at, &insert.fingerprint),
+            );
             transaction.act("rank", &["workflow_order", "+1", insert.id.as_str()]);
             if let Some(done) = self.transact(transaction).await? {
                 let answers = drafts.into_iter().map(|draft| draft.resolve(&done.added));
@@ -113,9 +117,9 @@ fn added(insert: InsertWorkflow, answers: Vec<Inserted>) -> Result<WorkflowInser
 }
 
 /// Size and moment as text, and the fingerprint.
-fn encode(insert: &InsertWorkflow) -> Vec<u8> {
-    let mut value = format!("{} {} ", insert.tasks.len(), insert.created_at).into_bytes();
-    value.extend_from_slice(&insert.fingerprint);
+pub(super) fn encode(size: usize, created_at: u64, fingerprint: &[u8; 16]) -> Vec<u8> {
+    let mut value = format!("{size} {created_at} ").into_bytes();
+    value.extend_from_slice(fingerprint);
     value
 }
 

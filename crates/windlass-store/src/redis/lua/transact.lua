@@ -19,6 +19,7 @@
 --   rank <set> <score> <member>    and unrank <set> <member>
 --   await <parent> <child>         the child waits for the parent; "+n" is the n-th task that this call adds
 --   told <parent> <child>          it waits no more
+--   back ...                       a task as another store had it
 -- Returns "stale" if a guard fails; else an answer for each act.
 --
 -- This is the way of all that is rare. A repeated call would find its own work in the way, so what was answered is kept
@@ -169,6 +170,44 @@ local acts = {
   end,
 }
 acts.try = acts.change
+
+local function at_least(field, number)
+  if tonumber(call("HGET", KEYS[1], field) or 0) < tonumber(number) then
+    call("HSET", KEYS[1], field, number)
+  end
+end
+
+-- Name, id, line, record, body, the unique key that it holds, the highest numbers of its places and of its leases, what stands in its
+-- lease before the beat, and who holds it. Returns "added", "there" or "clash".
+acts.back = function()
+  local name, id, line, record, body = next_arg(), next_arg(), next_arg(), next_arg(), next_arg()
+  local unique, number, claims, lease, worker = next_arg(), next_arg(), next_arg(), next_arg(), next_arg()
+  local key = base .. "t/" .. name
+  local taken = call("HGET", base .. "ids", id)
+  if taken == name then
+    return "there"
+  end
+  if taken or call("EXISTS", key) == 1 or tonumber(call("HGET", base .. "ledger", "removed") or 0) > 0 then
+    return "clash"
+  end
+  local row = parse(line)
+  call("HSET", key, "i", line, "r", record, "b", body)
+  call("HSET", base .. "ids", id, name)
+  know_queue(row.queue)
+  enter(name, row)
+  if lease ~= "" then
+    local beat = text(call("HINCRBY", KEYS[1], "beat", 1))
+    call("ZADD", base .. "leases", beat, name)
+    call("HSET", key, "l", table.concat({ lease, beat, worker }, " "))
+  end
+  if unique ~= "" then
+    call("HSET", base .. "unique", unique, name)
+  end
+  at_least("number", number)
+  at_least("claims", claims)
+  call("HINCRBY", base .. "ledger", "submitted", 1)
+  return "added"
+end
 
 local answers = {}
 for i = 1, tonumber(next_arg()) do

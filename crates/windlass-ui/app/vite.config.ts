@@ -42,7 +42,7 @@ export default defineConfig({
     rollupOptions: {
       output: {
         entryFileNames: "app.js",
-        chunkFileNames: "[name].js",
+        chunkFileNames: (chunk) => (chunk.name.startsWith("uPlot") ? "charts.js" : "[name].js"),
         assetFileNames: (asset) => (asset.names.some((name) => name.endsWith(".css")) ? "app.css" : "[name][extname]"),
       },
     },

@@ -90,7 +90,7 @@ function Side({ at, place }: { at: string; place: string }) {
         <ul>
           {NAV.map((item) => (
             <li key={item.href}>
-              <a href={item.href} aria-current={item.key === at ? "page" : undefined}>
+              <a href={item.href} aria-current={item.key === at || item.key === `${at}s` ? "page" : undefined}>
                 <Icon name={item.icon} size={17} />
                 {item.name}
               </a>

@@ -1,8 +1,9 @@
 /** Something of the broker on a page: fetched, kept fresh, and never blank once it was there. */
 
 import { effect } from "@preact/signals";
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Refusal, request } from "./api/client";
+import { arrived, underWay } from "./api/early";
 import { pulse } from "./live/pulse";
 
 export interface Resource<T> {
@@ -25,14 +26,16 @@ interface Seen<T> {
 
 /** `path` may be absent while it is not known yet. With `steady` only `refresh` asks again. */
 export function useResource<T>(path: string | undefined, options: { steady?: boolean } = {}): Resource<T> {
-  const [seen, setSeen] = useState<Seen<T> | undefined>();
+  const [seen, setSeen] = useState(() => early<T>(path));
   const ask = useRef<() => void>(() => undefined);
 
-  useEffect(() => {
+  // Before the frame is painted: the request is on its way while the browser draws.
+  useLayoutEffect(() => {
     if (path === undefined) return;
     const ended = new AbortController();
     let flying = false;
     let resting = false;
+    const here = seen?.path === path;
     let wanted: "no" | "later" | "now" = "no";
     let timer: number | undefined;
     const load = async (urgent: boolean): Promise<void> => {
@@ -44,7 +47,8 @@ export function useResource<T>(path: string | undefined, options: { steady?: boo
       flying = true;
       wanted = "no";
       try {
-        const text = await request("GET", path, undefined, ended.signal);
+        const text = (await underWay(path)?.catch(() => undefined)) ?? (await request("GET", path, undefined, ended.signal));
+        if (ended.signal.aborted) return;
         setSeen((old) => (old?.text === text && old.path === path && !old.error ? old : { path, text, data: JSON.parse(text) as T }));
       } catch (error) {
         if (ended.signal.aborted) return;
@@ -53,6 +57,9 @@ export function useResource<T>(path: string | undefined, options: { steady?: boo
       }
       flying = false;
       if ((wanted as string) === "now") return load(true);
+      rest();
+    };
+    const rest = (): void => {
       resting = true;
       timer = window.setTimeout(() => {
         resting = false;
@@ -63,7 +70,8 @@ export function useResource<T>(path: string | undefined, options: { steady?: boo
     let first = true;
     const stop = effect(() => {
       pulse.value;
-      if (first || !options.steady) void load(false);
+      if (first && here) rest();
+      else if (first || !options.steady) void load(false);
       first = false;
     });
     return () => {
@@ -76,6 +84,11 @@ export function useResource<T>(path: string | undefined, options: { steady?: boo
   const refresh = useCallback(() => ask.current(), []);
   const mine = seen?.path === path ? seen : undefined;
   return { data: mine?.data, text: mine?.text, error: mine?.error, refresh };
+}
+
+function early<T>(path: string | undefined): Seen<T> | undefined {
+  const text = path === undefined ? undefined : arrived(path);
+  return path === undefined || text === undefined ? undefined : { path, text, data: JSON.parse(text) as T };
 }
 
 /** An act and its standing: what a button shows while it is carried out. */

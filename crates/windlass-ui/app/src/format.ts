@@ -1,20 +1,31 @@
 /** Numbers and times for people. */
 
-const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
-const short = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
+/** A formatter takes milliseconds to make, more than a list of tasks takes to draw: each is made when it is first used. */
+export function lazy<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => (made ??= make());
+}
 
+/** 1,234,567: always with commas, as everywhere in the documentation. */
 export function count(value: number): string {
-  return whole.format(value);
+  return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 /** 1,234 as it is, 1,234,567 as 1.2M. */
 export function compact(value: number): string {
-  return value < 100_000 ? whole.format(value) : short.format(value);
+  if (value < 100_000) return count(value);
+  const [size, unit] = value < 1e6 ? [1e3, "K"] : value < 1e9 ? [1e6, "M"] : [1e9, "B"];
+  return `${short(value / size, 1)}${unit}`;
+}
+
+/** 1.5 and 2, not 2.0. */
+function short(value: number, digits: number): string {
+  return value.toFixed(digits).replace(/\.0+$/, "");
 }
 
 export function rate(value: number): string {
   if (value === 0) return "0";
-  if (value < 10) return value.toFixed(value < 0.1 ? 2 : 1);
+  if (value < 10) return short(value, value < 0.1 ? 2 : 1);
   return compact(value);
 }
 
@@ -38,7 +49,7 @@ export function span(ms: number): string {
   if (ms < 1) return ms <= 0 ? "0 ms" : `${ms.toFixed(1)} ms`;
   if (ms < 1000) return `${Math.round(ms)} ms`;
   const s = ms / 1000;
-  if (s < 10) return `${s.toFixed(1)} s`;
+  if (s < 10) return `${short(s, 1)} s`;
   if (s < 60) return `${Math.round(s)} s`;
   const m = Math.floor(s / 60);
   if (m < 60) return Math.floor(s % 60) ? `${m} m ${Math.floor(s % 60)} s` : `${m} m`;
@@ -64,32 +75,38 @@ function roughly(ms: number): string {
   return `${Math.floor(s / 86_400)} d`;
 }
 
-const moment = new Intl.DateTimeFormat(undefined, {
-  year: "numeric",
-  month: "short",
-  day: "2-digit",
-  hour: "2-digit",
-  minute: "2-digit",
-  second: "2-digit",
-  hourCycle: "h23",
-});
+const moment = lazy(
+  () =>
+    new Intl.DateTimeFormat(undefined, {
+      year: "numeric",
+      month: "short",
+      day: "2-digit",
+      hour: "2-digit",
+      minute: "2-digit",
+      second: "2-digit",
+      hourCycle: "h23",
+    }),
+);
 
 export function exactly(at: string): string {
   const ms = Date.parse(at);
-  return Number.isNaN(ms) ? at : moment.format(ms);
+  return Number.isNaN(ms) ? at : moment().format(ms);
 }
 
-const clock = new Intl.DateTimeFormat(undefined, {
-  hour: "2-digit",
-  minute: "2-digit",
-  second: "2-digit",
-  fractionalSecondDigits: 3,
-  hourCycle: "h23",
-});
+const clock = lazy(
+  () =>
+    new Intl.DateTimeFormat(undefined, {
+      hour: "2-digit",
+      minute: "2-digit",
+      second: "2-digit",
+      fractionalSecondDigits: 3,
+      hourCycle: "h23",
+    }),
+);
 
 /** The time of day to the millisecond. */
 export function timeOfDay(at: string): string {
-  return clock.format(Date.parse(at));
+  return clock().format(Date.parse(at));
 }
 
 export function priorityClass(value: number): string {
@@ -109,4 +126,9 @@ export function shortId(id: string): string {
 
 export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
+}
+
+/** Attempts whose worker was lost count towards another limit, so they are left out here. */
+export function attemptsOf(task: { attempts: number; crashes: number; max_retries: number }): string {
+  return `${Math.max(0, task.attempts - task.crashes)} of ${task.max_retries + 1}`;
 }

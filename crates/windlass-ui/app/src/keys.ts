@@ -16,6 +16,7 @@ export const PLACES: { key: string; href: string; name: string }[] = [
   { key: "w", href: "#/workers", name: "Workers" },
   { key: "p", href: "#/operations", name: "Operations" },
   { key: "n", href: "#/submit", name: "Submit a task" },
+  { key: "c", href: "#/schedule", name: "New schedule" },
 ];
 
 /** How long the second letter may take. */

@@ -1,4 +1,5 @@
 import { render } from "preact";
+import { settled } from "./api/early";
 import { App } from "./app";
 import { listen } from "./keys";
 import { start } from "./live/socket";
@@ -12,6 +13,15 @@ import "./style/pages.css";
 
 applyTheme();
 listen();
-start();
+
+/** Longer than this nobody looks at an empty window; an answer that is nearly there saves drawing the page twice. */
+const HOLD_MS = 40;
+
 const root = document.getElementById("app");
-if (root) render(<App />, root);
+if (root) void Promise.race([settled(), new Promise((resolve) => setTimeout(resolve, HOLD_MS))]).then(() => show(root));
+
+/** The socket waits until the page is on the screen: it has nothing to tell before. */
+function show(root: HTMLElement): void {
+  render(<App />, root);
+  requestAnimationFrame(() => setTimeout(start));
+}

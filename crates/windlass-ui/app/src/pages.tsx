@@ -8,6 +8,7 @@ import { Overview } from "./pages/overview";
 import { QueuePage } from "./pages/queue";
 import { Queues } from "./pages/queues";
 import { SchedulePage } from "./pages/schedule";
+import { ScheduleForm } from "./pages/schedule-form";
 import { Schedules } from "./pages/schedules";
 import { Submit } from "./pages/submit";
 import { TaskPage } from "./pages/task";
@@ -35,6 +36,10 @@ export function pageOf({ path, query }: Route): Page {
       return { title: "Dead letters", body: <DeadLetters /> };
     case "schedules":
       return name === undefined ? { title: "Schedules", body: <Schedules /> } : { title: name, body: <SchedulePage id={name} /> };
+    case "schedule": {
+      const edit = query.get("edit") ?? undefined;
+      return { title: edit ? `Edit ${edit}` : "New schedule", body: <ScheduleForm id={edit} /> };
+    }
     case "workflows":
       return name === undefined ? { title: "Workflows", body: <Workflows /> } : { title: name, body: <WorkflowPage id={name} /> };
     case "workers":

@@ -79,9 +79,9 @@ async function produce() {
 
 async function worker(name, queues, slots) {
   const incarnation = between(1, 2 ** 40);
-  const held = new Set();
+  const held = new Map();
   const beat = () =>
-    post(`/api/v1/workers/${name}/heartbeat`, { incarnation, host: name.replace(/-\d+$/, ".internal"), pid: between(2000, 2100), version: "1.8.2", queues, types: null, slots, cpu: 0.2 + Math.random() * 0.5, memory_bytes: between(9e7, 15e7), leases: [] }).catch(() => undefined);
+    post(`/api/v1/workers/${name}/heartbeat`, { incarnation, host: name.replace(/-\d+$/, ".internal"), pid: between(2000, 2100), version: "1.8.2", queues, types: null, slots, cpu: 0.2 + Math.random() * 0.5, memory_bytes: between(9e7, 15e7), leases: [...held].map(([id, lease]) => ({ id, lease })) }).catch(() => undefined);
   await beat();
   setInterval(beat, 4000);
   const run = async (task) => {
@@ -98,7 +98,7 @@ async function worker(name, queues, slots) {
   for (;;) {
     const { tasks } = await post("/api/v1/claim", { worker_id: name, queues, max: Math.max(1, slots - held.size), wait_seconds: 5 });
     for (const task of tasks) {
-      held.add(task.id);
+      held.set(task.id, task.lease);
       run(task).catch(() => held.delete(task.id));
     }
     if (held.size >= slots) await rest(20);

@@ -34,6 +34,8 @@ describe("pages", { skip: browserPath() ? false : "there is no Chromium on this 
     "#/dead": ["Dead letters", "smtp: mailbox"],
     "#/schedules": ["Schedules", "nightly"],
     "#/schedules/nightly": ["nightly", "0 2 * * *"],
+    "#/schedule": ["New schedule", "Valid JSON"],
+    "#/schedule?edit=nightly": ["Edit a schedule", "Valid JSON"],
     "#/workflows": ["Workflows", "import"],
     "#/workflows/import": ["import", "fetch"],
     "#/workers": ["Workers", "echo"],
@@ -45,6 +47,8 @@ describe("pages", { skip: browserPath() ? false : "there is no Chromium on this 
   for (const [hash, [title, text]] of Object.entries(PAGES)) {
     test(hash, async () => {
       const fresh = await open(browser, broker.url, hash);
+      await settled(fresh.page);
+      assert.deepEqual(await fresh.page.evaluate(() => [...globalThis.windlassEarly.keys()]), [], "asked early, and used by nobody");
       await Promise.all([judge(fresh, title, text), dark.page.goto(`${broker.url}/${hash}`).then(() => judge(dark, title, text))]);
       await fresh.context.close();
     });

@@ -1,13 +1,16 @@
 /**
  * Pictures of every page, in both themes and on a narrow screen: `node test/shots.mjs URL FOLDER [page…]`.
- * For people who change how the dashboard looks, and for the documentation.
+ * For people who change how the dashboard looks; with `--docs` those of the README and of docs/dashboard.md, under their names.
  */
 
 import { mkdirSync } from "node:fs";
 import { chromium } from "playwright-core";
 import { client } from "./broker.mjs";
 
-const [url = "http://127.0.0.1:8080", folder = "shots", ...only] = process.argv.slice(2);
+const docs = process.argv.includes("--docs");
+const [url = "http://127.0.0.1:8080", folder = "shots", ...only] = process.argv.slice(2).filter((word) => word !== "--docs");
+/** Pictures of the documentation, and in which theme. */
+const DOCS = { overview: "dark", task: "light", dead: "light", workflow: "dark" };
 const api = client(process.env.WINDLASS_SERVER ?? url);
 mkdirSync(folder, { recursive: true });
 
@@ -26,6 +29,7 @@ const PAGES = {
   dead: "#/dead",
   schedules: "#/schedules",
   schedule: "#/schedules/sync-inventory",
+  "schedule-form": "#/schedule?edit=nightly-report",
   workflows: "#/workflows",
   workflow: "#/workflows/import-2031-w07",
   workers: "#/workers",
@@ -44,13 +48,14 @@ for (const [screen, options] of Object.entries(SCREENS)) {
   page.on("pageerror", (error) => console.log(screen, page.url(), error.message));
   page.on("console", (message) => message.type() === "error" && !/404|WebSocket/.test(message.text()) && console.log(screen, message.text()));
   for (const [name, hash] of Object.entries(PAGES)) {
-    if (!hash || (only.length > 0 && !only.includes(name))) continue;
+    if (!hash || (only.length > 0 && !only.includes(name)) || (docs && DOCS[name] !== screen)) continue;
     await page.goto(`${url}/${hash}`);
     await page.waitForFunction(() => document.querySelector("h1") && !document.querySelector("main .skeleton"), undefined, { timeout: 10_000 }).catch(() => console.log(`${screen} ${name}: still loading`));
-    await page.waitForTimeout(name === "overview" ? 1500 : 300);
+    await page.locator(".link.live").waitFor({ state: "attached" }).catch(() => console.log(`${screen} ${name}: not live`));
+    await page.waitForTimeout(name === "overview" ? 2500 : 300);
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     if (wide > 0) console.log(`${screen} ${name}: ${wide} px too wide`);
-    await page.screenshot({ path: `${folder}/${name}-${screen}.png` });
+    await page.screenshot({ path: `${folder}/${docs ? `dashboard-${name}` : `${name}-${screen}`}.png` });
   }
   await page.close();
 }

@@ -15,7 +15,7 @@ const SERIES = "submitted,completed,failed,wait_p50,wait_p95,wait_p99,oldest_pen
 export function Overview() {
   const range = rangeIn(route.value.query.get("range"));
   const stats = useResource<Stats>("/api/v1/stats");
-  const queues = useResource<{ items: Queue[] }>("/api/v1/queues");
+  const queues = useResource<Page<Queue>>("/api/v1/queues?limit=1000");
   const history = useHistory(range, SERIES);
   return (
     <>

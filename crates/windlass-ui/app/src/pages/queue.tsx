@@ -1,11 +1,12 @@
 /** One queue: its tasks by state and class, its limit, and the latest tasks in it. */
 
 import { useState } from "preact/hooks";
-import { put, remove, seg, url } from "../api/client";
+import { put, remove, request, seg, url } from "../api/client";
 import { STATES, type Limit, type Page, type Queue, type Task } from "../api/types";
 import { useAct, useResource } from "../data";
-import { count, rate, span, stateLabel } from "../format";
+import { count, plural, rate, span, stateLabel } from "../format";
 import { Button, Card, Facts, Head, Problem, Skeleton, StateBar } from "../parts/basics";
+import { Confirm } from "../parts/dialog";
 import { Throughput, useHistory } from "../parts/history";
 import { say } from "../parts/toast";
 import { Table } from "../parts/table";
@@ -27,6 +28,7 @@ export function QueuePage({ name }: { name: string }) {
         <a class="button plain" href={link(["tasks"], { filter: `queue:${name}` })}>
           All its tasks
         </a>
+        {data && <Purge queue={data} done={queue.refresh} />}
       </Head>
       <Problem error={queue.error} />
       <div class="grid three">
@@ -71,6 +73,28 @@ export function QueuePage({ name }: { name: string }) {
       <Card title="Latest tasks" flush>
         {tasks.data ? <Table label="Latest tasks" columns={TASK_COLUMNS} rows={tasks.data.items} id={(task) => task.id} href={(task) => link(["tasks", task.id])} /> : <Skeleton lines={6} height={28} />}
       </Card>
+    </>
+  );
+}
+
+/** Forgets what waits. How many these are is what the counter says now; the broker counts what it does. */
+function Purge({ queue, done }: { queue: Queue; done: () => void }) {
+  const [asking, setAsking] = useState(false);
+  const purge = async (): Promise<void> => {
+    const { affected } = JSON.parse(await request("DELETE", `/api/v1/queues/${seg(queue.name)}/tasks`)) as { affected: number };
+    say(`${plural(affected, "task")} of ${queue.name} forgotten`);
+    done();
+  };
+  return (
+    <>
+      <Button tone="danger" icon="cancel" disabled={queue.tasks.pending === 0} onClick={() => setAsking(true)}>
+        Purge
+      </Button>
+      {asking && (
+        <Confirm title={`Purge ${queue.name}?`} act="Purge" onClose={() => setAsking(false)} onAgree={purge}>
+          {plural(queue.tasks.pending, "pending task")} of {queue.name} are forgotten without a trace. What runs, retries or is scheduled stays. This cannot be undone.
+        </Confirm>
+      )}
     </>
   );
 }

@@ -2,10 +2,10 @@
 
 import { post, seg } from "../api/client";
 import type { Queue } from "../api/types";
-import { useResource } from "../data";
 import { count, rate, span } from "../format";
 import { beat } from "../live/pulse";
 import { Button, Card, Head, Problem, Skeleton, StateBar } from "../parts/basics";
+import { ListFoot, useList } from "../parts/list";
 import { Table, type Column } from "../parts/table";
 import { attempt } from "../parts/toast";
 import { link } from "../route";
@@ -39,16 +39,24 @@ function figure(value: number) {
 }
 
 export function Queues() {
-  const queues = useResource<{ items: Queue[] }>("/api/v1/queues");
+  const list = useList<Queue>("/api/v1/queues", {}, 200);
   return (
     <>
       <Head title="Queues" sub="A queue comes into being with its first task." />
-      <Problem error={queues.error} />
+      <Problem error={list.error} />
       <Card flush>
-        {!queues.data && !queues.error && <Skeleton lines={6} height={28} />}
-        {queues.data?.items.length === 0 && <FirstTask />}
-        {queues.data && queues.data.items.length > 0 && (
-          <Table label="Queues" columns={COLUMNS} rows={queues.data.items} id={(queue) => queue.name} href={(queue) => link(["queues", queue.name])} />
+        {!list.rows && !list.error && <Skeleton lines={6} height={28} />}
+        {list.rows?.length === 0 && <FirstTask />}
+        {list.rows && list.rows.length > 0 && (
+          <Table
+            label="Queues"
+            columns={COLUMNS}
+            rows={list.rows}
+            id={(queue) => queue.name}
+            href={(queue) => link(["queues", queue.name])}
+            onEnd={list.more}
+            foot={!list.complete && <ListFoot list={list} one="queue" />}
+          />
         )}
       </Card>
     </>

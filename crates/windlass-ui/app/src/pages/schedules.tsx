@@ -1,14 +1,18 @@
 /** Schedules: when they fire next, and what became of the last time. */
 
-import { post, seg } from "../api/client";
-import type { Fire, Page, Schedule } from "../api/types";
+import { useState } from "preact/hooks";
+import { post, remove, seg } from "../api/client";
+import type { Fire, Schedule } from "../api/types";
 import { useResource } from "../data";
 import { count } from "../format";
 import { beat } from "../live/pulse";
 import { Ago, Button, Card, Empty, Head, Problem, Skeleton, StateBadge } from "../parts/basics";
+import { Confirm } from "../parts/dialog";
+import { Icon } from "../parts/icon";
+import { ListFoot, useList } from "../parts/list";
 import { Table, type Column } from "../parts/table";
-import { attempt } from "../parts/toast";
-import { link } from "../route";
+import { attempt, say } from "../parts/toast";
+import { go, link } from "../route";
 
 const COLUMNS: Column<Schedule>[] = [
   {
@@ -38,23 +42,37 @@ const COLUMNS: Column<Schedule>[] = [
 ];
 
 export function Schedules() {
-  const found = useResource<Page<Schedule>>("/api/v1/schedules?limit=200");
-  const items = found.data?.items;
+  const list = useList<Schedule>("/api/v1/schedules", {}, 200);
   return (
     <>
-      <Head title="Schedules" sub="Tasks that are submitted by the clock." />
-      <Problem error={found.error} />
+      <Head title="Schedules" sub="Tasks that are submitted by the clock.">
+        <a class="button primary" href="#/schedule">
+          <Icon name="submit" /> New schedule
+        </a>
+      </Head>
+      <Problem error={list.error} />
       <Card flush>
-        {!found.data && !found.error && <Skeleton lines={5} height={28} />}
-        {items?.length === 0 && (
+        {!list.rows && !list.error && <Skeleton lines={5} height={28} />}
+        {list.rows?.length === 0 && (
           <Empty icon="schedules" title="No schedules yet">
-            <p>A schedule is a cron pattern and a task:</p>
-            <code>windlass schedule create nightly '0 2 * * *' report.build</code>
+            <p>
+              A schedule is a cron pattern and a task. <a href="#/schedule">Make the first one here</a>, or from a shell:
+            </p>
+            <code>windlass schedule add nightly --cron '0 2 * * *' --type report.build</code>
           </Empty>
         )}
-        {items && items.length > 0 && <Table label="Schedules" columns={COLUMNS} rows={items} id={(it) => it.id} href={(it) => link(["schedules", it.id])} />}
+        {list.rows && list.rows.length > 0 && (
+          <Table
+            label="Schedules"
+            columns={COLUMNS}
+            rows={list.rows}
+            id={(it) => it.id}
+            href={(it) => link(["schedules", it.id])}
+            onEnd={list.more}
+            foot={!list.complete && <ListFoot list={list} one="schedule" />}
+          />
+        )}
       </Card>
-      {found.data?.next_cursor && <p class="note">The first 200 are shown.</p>}
     </>
   );
 }
@@ -80,6 +98,12 @@ export function ScheduleTools({ schedule, text = false }: { schedule: Schedule; 
     const done = schedule.paused ? `${schedule.id} goes on` : `${schedule.id} is paused`;
     void attempt(done, () => post(`${path}/${schedule.paused ? "resume" : "pause"}`)).then(beat);
   };
+  const [forgetting, setForgetting] = useState(false);
+  const forget = async (): Promise<void> => {
+    await remove(path);
+    say(`${schedule.id} is gone`);
+    go("#/schedules");
+  };
   const word = schedule.paused ? "Resume" : "Pause";
   if (text) {
     return (
@@ -90,6 +114,17 @@ export function ScheduleTools({ schedule, text = false }: { schedule: Schedule; 
         <Button icon={schedule.paused ? "play" : "pause"} onClick={pause}>
           {word}
         </Button>
+        <a class="button plain" href={link(["schedule"], { edit: schedule.id })}>
+          <Icon name="edit" /> Edit
+        </a>
+        <Button tone="danger" icon="cancel" onClick={() => setForgetting(true)}>
+          Delete
+        </Button>
+        {forgetting && (
+          <Confirm title={`Delete ${schedule.id}?`} act="Delete" onClose={() => setForgetting(false)} onAgree={forget}>
+            It fires no more, and its history is forgotten. Tasks that it made stay.
+          </Confirm>
+        )}
       </>
     );
   }

@@ -7,6 +7,7 @@ import type { Task } from "../api/types";
 import { useAct, useResource } from "../data";
 import { Button, Card, Copy, Head, Problem, Skeleton, StateBadge } from "../parts/basics";
 import { asCli, asCurl, body, submission, type Submission } from "../parts/commands";
+import { Editor, Field } from "../parts/form";
 import { link } from "../route";
 
 const NEW: Submission = { type: "", queue: "default", payload: "{\n  \n}", priority: "normal", maxRetries: 3, timeoutSeconds: 300, metadata: {} };
@@ -100,44 +101,6 @@ function Form({ start, from }: { start: Submission; from: string | undefined }) 
 function without<K extends keyof Submission>(it: Submission, field: K): Submission {
   const { [field]: _gone, ...rest } = it;
   return rest as Submission;
-}
-
-interface FieldProps {
-  label: string;
-  value: string;
-  set: (text: string) => void;
-  error?: string | undefined;
-  type?: string;
-  required?: boolean;
-  placeholder?: string;
-  list?: string;
-}
-
-function Field({ label, value, set, error, type = "text", ...rest }: FieldProps) {
-  return (
-    <label class={error ? "field bad" : "field"}>
-      <span>{label}</span>
-      <input class="input" type={type} min={type === "number" ? 0 : undefined} value={value} autocomplete="off" spellcheck={false} aria-invalid={error !== undefined} onInput={(event) => set(event.currentTarget.value)} {...rest} />
-      {error && <small>{error}</small>}
-    </label>
-  );
-}
-
-function Editor({ text, set, wrong }: { text: string; set: (text: string) => void; wrong: string | undefined }) {
-  return (
-    <div class={wrong ? "field bad" : "field"}>
-      <span class="editor-head">
-        <label for="payload">Payload, JSON</label>
-        <Button tone="quiet" disabled={wrong !== undefined} onClick={() => set(pretty(text))}>
-          Tidy up
-        </Button>
-      </span>
-      <textarea id="payload" class="input editor" rows={12} spellcheck={false} autocomplete="off" aria-invalid={wrong !== undefined} aria-describedby="payload-said" value={text} onInput={(event) => set(event.currentTarget.value)} />
-      <small id="payload-said" role="status">
-        {wrong ?? "Valid JSON"}
-      </small>
-    </div>
-  );
 }
 
 function Hint() {

@@ -5,7 +5,7 @@ import { post, seg } from "../api/client";
 import { rawField } from "../api/json";
 import type { Attempt, Dependency, Explanation, Task } from "../api/types";
 import { useResource } from "../data";
-import { exactly, priorityClass, span } from "../format";
+import { attemptsOf, exactly, priorityClass, span } from "../format";
 import { watchTask } from "../live/socket";
 import { Ago, Bar, Button, Card, Copy, Empty, Facts, Head, Problem, Skeleton, StateBadge } from "../parts/basics";
 import { Json, Text } from "../parts/json";
@@ -193,7 +193,7 @@ function Details({ task }: { task: Task }) {
   const rows: Parameters<typeof Facts>[0]["rows"] = [
     ["Queue", <a href={link(["queues", task.queue])}>{task.queue}</a>],
     ["Priority", `${task.priority} (${priorityClass(task.priority)})`],
-    ["Attempts", `${task.attempts} of ${task.max_retries + 1}`],
+    ["Attempts", attemptsOf(task)],
   ];
   if (task.crashes > 0) rows.push(["Lost workers", `${task.crashes} of ${task.max_crashes}`]);
   rows.push(["Time limit", span(task.timeout_seconds * 1000)], ["Submitted", when(task.created_at)]);

@@ -2,10 +2,10 @@
 
 import { post, seg } from "../api/client";
 import type { Worker } from "../api/types";
-import { useResource } from "../data";
 import { bytes, count, percent } from "../format";
 import { beat } from "../live/pulse";
 import { Ago, Bar, Button, Card, Empty, Head, Problem, Skeleton } from "../parts/basics";
+import { ListFoot, useList } from "../parts/list";
 import { Table, type Column } from "../parts/table";
 import { attempt } from "../parts/toast";
 import { link } from "../route";
@@ -56,21 +56,30 @@ function Pause({ worker }: { worker: Worker }) {
 }
 
 export function Workers() {
-  const workers = useResource<{ items: Worker[] }>("/api/v1/workers");
-  const items = workers.data?.items;
+  const list = useList<Worker>("/api/v1/workers", {}, 200);
   return (
     <>
-      <Head title="Workers" />
-      <Problem error={workers.error} />
+      <Head title="Workers" sub="Who is there, and what they hold." />
+      <Problem error={list.error} />
       <Card flush>
-        {!workers.data && !workers.error && <Skeleton lines={4} height={28} />}
-        {items?.length === 0 && (
+        {!list.rows && !list.error && <Skeleton lines={4} height={28} />}
+        {list.rows?.length === 0 && (
           <Empty icon="workers" title="No worker is connected">
             <p>Tasks wait until one is. Any program can be a worker:</p>
             <code>windlass worker exec --type resize -- ./resize.sh</code>
           </Empty>
         )}
-        {items && items.length > 0 && <Table label="Workers" columns={COLUMNS} rows={items} id={(it) => it.id} href={(it) => link(["tasks"], { filter: `worker:${it.id}` })} />}
+        {list.rows && list.rows.length > 0 && (
+          <Table
+            label="Workers"
+            columns={COLUMNS}
+            rows={list.rows}
+            id={(it) => it.id}
+            href={(it) => link(["tasks"], { filter: `worker:${it.id}` })}
+            onEnd={list.more}
+            foot={!list.complete && <ListFoot list={list} one="worker" />}
+          />
+        )}
       </Card>
     </>
   );

@@ -1,9 +1,9 @@
 /** Graphs of tasks that were submitted as one. */
 
-import type { Page, StateName, Workflow } from "../api/types";
-import { useResource } from "../data";
+import type { StateName, Workflow } from "../api/types";
 import { count } from "../format";
 import { Ago, BY_PROGRESS, Card, Empty, Head, Problem, Skeleton, StateBar } from "../parts/basics";
+import { ListFoot, useList } from "../parts/list";
 import { Table, type Column } from "../parts/table";
 import { link } from "../route";
 
@@ -22,23 +22,31 @@ const COLUMNS: Column<Workflow>[] = [
 ];
 
 export function Workflows() {
-  const found = useResource<Page<Workflow>>("/api/v1/workflows?limit=200");
-  const items = found.data?.items;
+  const list = useList<Workflow>("/api/v1/workflows", {}, 200);
   return (
     <>
       <Head title="Workflows" sub="Graphs of tasks, submitted as one." />
-      <Problem error={found.error} />
+      <Problem error={list.error} />
       <Card flush>
-        {!found.data && !found.error && <Skeleton lines={5} height={28} />}
-        {items?.length === 0 && (
+        {!list.rows && !list.error && <Skeleton lines={5} height={28} />}
+        {list.rows?.length === 0 && (
           <Empty icon="workflows" title="No workflows yet">
             <p>A workflow is a set of tasks, each with the names of those it comes after:</p>
             <code>windlass workflow submit '{'{"tasks":{"a":{"type":"echo"},"b":{"type":"echo","after":["a"]}}}'}'</code>
           </Empty>
         )}
-        {items && items.length > 0 && <Table label="Workflows" columns={COLUMNS} rows={items} id={(it) => it.id} href={(it) => link(["workflows", it.id])} />}
+        {list.rows && list.rows.length > 0 && (
+          <Table
+            label="Workflows"
+            columns={COLUMNS}
+            rows={list.rows}
+            id={(it) => it.id}
+            href={(it) => link(["workflows", it.id])}
+            onEnd={list.more}
+            foot={!list.complete && <ListFoot list={list} one="workflow" />}
+          />
+        )}
       </Card>
-      {found.data?.next_cursor && <p class="note">The newest 200 are shown.</p>}
     </>
   );
 }

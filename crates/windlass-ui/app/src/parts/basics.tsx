@@ -103,19 +103,20 @@ export function Skeleton({ lines = 3, height = 16 }: { lines?: number; height?: 
   );
 }
 
-/** An age that grows by itself; the exact moment is in its title. */
+/** An age that grows by itself. The exact moment is in its title, which is written when a pointer comes: dates are slow to format. */
 export function Ago({ at }: { at: string | null | undefined }) {
   if (!at) return <span class="faint">–</span>;
   return (
-    <time dateTime={at} title={exactly(at)}>
+    <time dateTime={at} onMouseEnter={(event) => (event.currentTarget.title = exactly(at))}>
       {distance(at, now.value)}
     </time>
   );
 }
 
-/** How many tasks are in which state, as one bar. Its text is what a screen reader says. */
 /** What is done first, then what is going on, then what is held up. */
 export const BY_PROGRESS = ["completed", "running", "pending", "retrying", "scheduled", "blocked", "cancelled", "dead_letter"] as const;
+
+/** How many tasks are in which state, as one bar. Its text is what a screen reader says. */
 
 export function StateBar({ counts, states = STATES, height = 8 }: { counts: StateCounts; states?: readonly StateName[]; height?: number }) {
   const shown = states.filter((state) => counts[state] > 0);

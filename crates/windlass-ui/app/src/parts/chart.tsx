@@ -1,8 +1,12 @@
-/** Lines over time. uPlot draws them on a canvas; what a screen reader gets is the sentence in `label`. */
+/**
+ * Lines over time. uPlot draws them on a canvas; what a screen reader gets is the sentence in `label`. It is a file of its own,
+ * fetched with the first chart, so that pages without one do not wait for it.
+ */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import uPlot from "uplot";
+import type uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { lazy } from "../format";
 import { isDark } from "../theme";
 
 export interface Line {
@@ -19,10 +23,12 @@ interface Props {
   times: number[];
   lines: Line[];
   format: (value: number) => string;
+  /** What the lines of the grid are apart, to choose from; round numbers unless given. */
+  steps?: number[];
   height?: number;
 }
 
-export function Chart({ label, times, lines, format, height = 220 }: Props) {
+export function Chart({ label, times, lines, format, steps, height = 220 }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>();
   const [at, setAt] = useState<number | null>(null);
@@ -38,13 +44,17 @@ export function Chart({ label, times, lines, format, height = 220 }: Props) {
   useEffect(() => {
     const element = box.current;
     if (!element) return;
-    const made = new uPlot(options(element, lines, height, formatter, setAt), latest.current, element);
-    plot.current = made;
-    const resized = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
-    resized.observe(element);
+    let gone = false;
+    const resized = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height }));
+    void plotter().then((Plot) => {
+      if (gone) return;
+      plot.current = new Plot(options(element, { lines, height, steps }, formatter, setAt), latest.current, element);
+      resized.observe(element);
+    });
     return () => {
+      gone = true;
       resized.disconnect();
-      made.destroy();
+      plot.current?.destroy();
       plot.current = undefined;
     };
   }, [names, dark, height]);
@@ -68,18 +78,19 @@ export function Chart({ label, times, lines, format, height = 220 }: Props) {
   );
 }
 
+const plotter = lazy(() => import("uplot").then((it) => it.default));
+
 /** The value under the pointer, or the last one that there is. */
 function shown(line: Line, at: number | null, format: (value: number) => string): string {
   const value = at === null ? line.values.findLast((it) => it !== null) : line.values[at];
   return value === null || value === undefined ? "–" : format(value);
 }
 
-const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const hour = lazy(() => new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }));
 
 function options(
   element: HTMLElement,
-  lines: Line[],
-  height: number,
+  { lines, height, steps }: { lines: Line[]; height: number; steps: number[] | undefined },
   format: { current: (value: number) => string },
   setAt: (at: number | null) => void,
 ): uPlot.Options {
@@ -98,8 +109,8 @@ function options(
     cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false } },
     scales: { y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.12 : 1] } },
     axes: [
-      { ...axis, size: 30, grid: { show: false }, values: (_plot, splits) => splits.map((split) => hour.format(split * 1000)), space: 70 },
-      { ...axis, size: 54, values: (_plot, splits) => splits.map((split) => format.current(split)), space: 36 },
+      { ...axis, size: 30, grid: { show: false }, values: (_plot, splits) => splits.map((split) => hour().format(split * 1000)), space: 70 },
+      { ...axis, size: 54, values: (_plot, splits) => splits.map((split) => format.current(split)), space: 36, ...(steps ? { incrs: steps } : {}) },
     ],
     series: [
       {},

@@ -2,7 +2,8 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { Button } from "./basics";
+import { useAct } from "../data";
+import { Button, Problem } from "./basics";
 
 export function Dialog({ title, onClose, children, wide = false }: { title: string; onClose: () => void; children: ComponentChildren; wide?: boolean }) {
   const element = useRef<HTMLDialogElement>(null);
@@ -32,5 +33,31 @@ export function Dialog({ title, onClose, children, wide = false }: { title: stri
         {children}
       </div>
     </dialog>
+  );
+}
+
+/** Asks before something that cannot be undone. */
+export function Confirm({ title, act, children, onAgree, onClose }: { title: string; act: string; children: ComponentChildren; onAgree: () => Promise<void>; onClose: () => void }) {
+  const doing = useAct();
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <p class="does">{children}</p>
+      <Problem error={doing.error} />
+      <div class="row end">
+        <Button onClick={onClose}>Back</Button>
+        <Button
+          tone="danger"
+          busy={doing.busy}
+          onClick={() =>
+            doing.run(async () => {
+              await onAgree();
+              onClose();
+            })
+          }
+        >
+          {act}
+        </Button>
+      </div>
+    </Dialog>
   );
 }

@@ -88,11 +88,14 @@ const WAITS: Strokes = [
   ["p99", "wait_p99", "--c-p99", false],
 ];
 
+/** Seconds that people count in. */
+const SPANS = [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400, 604_800];
+
 export function Waits({ history, range }: { history: History; range: string }) {
   const { at, lines } = useLines(history, WAITS);
   return (
     <Card title="Wait before start" side={<span class="faint">by share of tasks</span>}>
-      {history.data ? <Chart label={`How long tasks waited over the last ${range}`} times={at} lines={lines} format={(value) => span(value * 1000)} /> : <NoChart missing={history.missing} />}
+      {history.data ? <Chart label={`How long tasks waited over the last ${range}`} times={at} lines={lines} format={(value) => span(value * 1000)} steps={SPANS} /> : <NoChart missing={history.missing} />}
     </Card>
   );
 }

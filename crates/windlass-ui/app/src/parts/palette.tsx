@@ -1,7 +1,7 @@
 /** What the keyboard can do, and a way to anything by its name. */
 
 import { useState } from "preact/hooks";
-import type { Queue } from "../api/types";
+import type { Page, Queue } from "../api/types";
 import { useResource } from "../data";
 import { overlay, PLACES } from "../keys";
 import { go, link } from "../route";
@@ -49,7 +49,7 @@ interface Choice {
 export function Palette() {
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
-  const queues = useResource<{ items: Queue[] }>("/api/v1/queues", { steady: true });
+  const queues = useResource<Page<Queue>>("/api/v1/queues?limit=1000", { steady: true });
   const found = choices(text.trim(), queues.data?.items ?? []);
   const chosen = Math.min(at, found.length - 1);
   const pick = (choice: Choice | undefined): void => {

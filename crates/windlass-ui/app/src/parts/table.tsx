@@ -33,29 +33,51 @@ interface Props<T> {
 }
 
 const ROW = 44;
-const AHEAD = 8;
+/** What stands above a list that fills the window, at least. */
+const HEAD = 180;
+/** Rows beyond what is in sight: at least so many, and twice as many whenever they are chosen anew. */
+const AHEAD = 4;
+
+interface View {
+  first: number;
+  last: number;
+}
 
 export function Table<T>({ label, columns, rows, id, href, onEnd, foot, tall = false }: Props<T>) {
   const box = useRef<HTMLDivElement>(null);
-  const [view, setView] = useState({ top: 0, height: 800 });
+  // A guess until the box has its size: what the window has room for below the head of a page.
+  const [view, setView] = useState<View>(() => ({ first: 0, last: Math.ceil((innerHeight - HEAD) / ROW) }));
   const focusAt = useRef<number>();
 
   const measure = useCallback(() => {
     const element = box.current;
-    if (element) setView({ top: element.scrollTop, height: element.clientHeight || 800 });
+    if (!element) return;
+    const top = Math.floor(element.scrollTop / ROW);
+    const end = Math.ceil((element.scrollTop + (element.clientHeight || innerHeight)) / ROW);
+    // As long as some rows are left on both sides, everything stays as it is.
+    setView((old) =>
+      old.first <= Math.max(0, top - AHEAD) && old.last >= end + AHEAD && old.last - old.first <= end - top + 6 * AHEAD ? old : { first: Math.max(0, top - 2 * AHEAD), last: end + 2 * AHEAD },
+    );
   }, []);
 
+  // One frame after it was laid out: asking sooner would make the browser do that twice before it shows anything.
   useLayoutEffect(() => {
     const element = box.current;
     if (!element) return;
-    measure();
-    const resized = new ResizeObserver(measure);
+    let frame = 0;
+    const resized = new ResizeObserver(() => {
+      cancelAnimationFrame(frame);
+      frame = requestAnimationFrame(measure);
+    });
     resized.observe(element);
-    return () => resized.disconnect();
+    return () => {
+      cancelAnimationFrame(frame);
+      resized.disconnect();
+    };
   }, [measure]);
 
-  const first = Math.max(0, Math.floor(view.top / ROW) - AHEAD);
-  const last = Math.min(rows.length, Math.ceil((view.top + view.height) / ROW) + AHEAD);
+  const first = Math.min(view.first, rows.length);
+  const last = Math.min(rows.length, view.last);
 
   useEffect(() => {
     if (onEnd && last >= rows.length) onEnd();
@@ -101,7 +123,7 @@ export function Table<T>({ label, columns, rows, id, href, onEnd, foot, tall = f
               data-row={first + at}
               class={href ? "leads" : ""}
               onClick={(event) => {
-                if (href && !within(event.target) && !getSelection()?.toString()) go(href(row));
+                if (href && !speaks(event.target) && !getSelection()?.toString()) go(href(row));
               }}
             >
               {columns.map((column, number) => (
@@ -134,7 +156,7 @@ function Spacer({ rows, columns }: { rows: number; columns: number }) {
 }
 
 /** Buttons and links in a row speak for themselves. */
-function within(target: EventTarget | null): boolean {
+function speaks(target: EventTarget | null): boolean {
   return target instanceof Element && target.closest("a, button, input, select") !== null;
 }
 

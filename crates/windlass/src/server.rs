@@ -115,10 +115,10 @@ struct Server {
 }
 
 impl Server {
-    async fn connection(self: Arc<Self>, stream: TcpStream, _place: OwnedSemaphorePermit) {
+    async fn connection(self: Arc<Self>, stream: TcpStream, place: OwnedSemaphorePermit) {
         // Answers are small and complete: waiting for more of them would only add latency.
         let _ = stream.set_nodelay(true);
-        let io = TokioIo::new(Stall::new(stream, self.limits.write_timeout));
+        let io = TokioIo::new(Stall::new(stream, self.limits.write_timeout).at(place));
         let service = TowerToHyperService::new(self.app.for_connection());
         let mut connection = std::pin::pin!(http(&self.limits).serve_connection(io, service).with_upgrades());
         let ended = tokio::select! {

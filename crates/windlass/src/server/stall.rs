@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 
 /// How long a client may go on sending after the last answer.
@@ -25,11 +26,17 @@ pub(crate) struct Stall<S> {
     waiting: bool,
     /// Runs once the writing side is closed.
     lingering: Option<Pin<Box<Sleep>>>,
+    /// What it takes up among the connections, for as long as it is open: a WebSocket takes the stream away from its server.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl<S> Stall<S> {
     pub(crate) fn new(stream: S, allowed: Duration) -> Self {
-        Self { stream, allowed, timer: None, waiting: false, lingering: None }
+        Self { stream, allowed, timer: None, waiting: false, lingering: None, _place: None }
+    }
+
+    pub(super) fn at(self, place: OwnedSemaphorePermit) -> Self {
+        Self { _place: Some(place), ..self }
     }
 
     fn judge<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {

@@ -15,6 +15,10 @@ const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(60);
 
 async fn start(head_timeout: Duration, request_timeout: Duration) -> SocketAddr {
+    start_with(Limits { head_timeout, ..Limits::default() }, request_timeout).await
+}
+
+async fn start_with(limits: Limits, request_timeout: Duration) -> SocketAddr {
     let clock = SystemClock::shared();
     let store = MemoryStore::new(clock.clone());
     let broker = Broker::start(store, clock, windlass_broker::Settings::default());
@@ -22,7 +26,6 @@ async fn start(head_timeout: Duration, request_timeout: Duration) -> SocketAddr 
     let app = api::serve(Arc::new(api::State::new(broker, settings)));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let limits = Limits { head_timeout, ..Limits::default() };
     tokio::spawn(serve(listener, app, limits, CancellationToken::new()));
     address
 }
@@ -85,4 +88,28 @@ async fn a_request_that_takes_too_long_is_answered() {
     client.write_all(&slow.as_bytes()[..slow.len() - 3]).await.unwrap();
     let refused = answer(&mut client).await;
     assert!(refused.starts_with("HTTP/1.1 503") && refused.contains(r#""code":"timeout""#), "{refused}");
+}
+
+/// An upgrade takes the connection away from its server, but not from the count.
+#[tokio::test]
+async fn a_websocket_takes_a_place_until_it_ends() {
+    const PLAIN: &[u8] = b"GET /livez HTTP/1.1\r\nhost: t\r\n\r\n";
+    let address = start_with(Limits { connections: 1, ..Limits::default() }, LONG).await;
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    let upgrade = "GET /ws HTTP/1.1\r\nhost: t\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+        sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    socket.write_all(upgrade.as_bytes()).await.unwrap();
+    assert!(answer(&mut socket).await.starts_with("HTTP/1.1 101"));
+    for _ in 0..3 {
+        let mut other = TcpStream::connect(address).await.unwrap();
+        assert!(answer(&mut other).await.starts_with("HTTP/1.1 503"), "there is no place left");
+    }
+    drop(socket);
+    loop {
+        let mut other = TcpStream::connect(address).await.unwrap();
+        let _ = other.write_all(PLAIN).await;
+        if answer(&mut other).await.starts_with("HTTP/1.1 200") {
+            break;
+        }
+    }
 }

@@ -33,6 +33,9 @@ def lint(text):
     """The names and labels of all samples."""
     families = list(text_string_to_metric_families(text))
     check(len(families) > 20, "there is hardly anything")
+    for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE):
+        said = re.search(rf"^# HELP {name} .*Since this process began\.$", text, re.MULTILINE)
+        check((said is None) == (kind == "gauge"), f"{name}: its help and its type disagree about where it begins")
     headings = re.findall(r"^# (HELP|TYPE) (\S+) (.+)$", text, re.MULTILINE)
     for kind in ("HELP", "TYPE"):
         names = [name for word, name, _ in headings if word == kind]

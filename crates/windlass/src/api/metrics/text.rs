@@ -23,8 +23,10 @@ pub(super) struct Family<'a> {
 type Labels<'a> = &'a [(&'a str, &'a str)];
 
 impl Text {
+    /// What is counted begins anew with the process, as Prometheus expects it; the help of such a family says so.
     pub(super) fn family<'a>(&'a mut self, name: &'a str, kind: &str, help: &str) -> Family<'a> {
-        put(&mut self.0, format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+        let since = if kind == "gauge" { "" } else { " Since this process began." };
+        put(&mut self.0, format_args!("# HELP {name} {help}{since}\n# TYPE {name} {kind}\n"));
         Family { text: &mut self.0, name }
     }
 

@@ -16,7 +16,7 @@ pub(super) fn write(text: &mut Text, counted: &MetricsSnapshot) {
 }
 
 fn submitted(text: &mut Text, counted: &MetricsSnapshot) {
-    let help = "Tasks submitted since the broker started.";
+    let help = "Tasks submitted, by class of priority.";
     let mut family = text.family("taskqueue_tasks_submitted_total", "counter", help);
     for (kind, counts) in &counted.types {
         for (class, count) in Class::ALL.iter().zip(counts.submitted) {

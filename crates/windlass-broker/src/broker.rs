@@ -115,10 +115,11 @@ impl Broker {
     pub fn start(store: Arc<dyn Store>, clock: Arc<dyn Clock>, settings: Settings) -> Broker {
         let started = clock.now();
         let on = settings.recording != Recording::Off;
-        let recorder = Recorder::open(on, settings.recording.file(), started, Process::look().cpu_us);
+        let recorder = Recorder::open(on, settings.recording.file(), started, Process::look().cpu_us)
+            .of_shared_store(store.signals().observed.is_none());
         let broker = Broker {
             inner: Arc::new(Inner {
-                events: Feed::new(clock.clone(), store.signals().observed.clone()),
+                events: Feed::new(clock.clone(), store.signals()),
                 counters: Counters::new(started.mono),
                 recorder,
                 watchers: Watchers::default(),

@@ -8,11 +8,15 @@
 //! latest are there, so that they never push out what happened to a task.
 //!
 //! While nobody listens, and nobody has for a while, nothing is built and a change costs one load.
+//!
+//! A store that several processes share cannot tell of all changes. There every process tells what it did itself, and the
+//! `relay` carries that to those where somebody listens.
 
 mod feed;
 mod figures;
 mod filter;
 mod listener;
+mod relay;
 mod ring;
 
 use std::sync::OnceLock;
@@ -48,6 +52,8 @@ pub enum EventData {
     /// The deepest queues.
     Depths(Vec<QueueDepth>),
     Figures(SystemFigures),
+    /// As many events of other processes were not heard, if that is known.
+    Missed(Option<u64>),
 }
 
 /// A task as it was just after the event.
@@ -101,9 +107,12 @@ pub enum EventKind {
     QueueDepth,
     /// The whole broker in numbers, every second while somebody listens.
     SystemMetrics,
+    /// What other processes on the same store told was not all heard. Told to everybody as a gap.
+    Unheard,
 }
 
 impl EventKind {
+    /// All that can be asked for.
     pub const ALL: [EventKind; 19] = [
         EventKind::Submitted,
         EventKind::Ready,
@@ -147,6 +156,7 @@ impl EventKind {
             EventKind::QueueResumed => "queue.resumed",
             EventKind::QueueDepth => "queue.depth",
             EventKind::SystemMetrics => "system.metrics",
+            EventKind::Unheard => "gap",
         }
     }
 }

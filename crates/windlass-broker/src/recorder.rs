@@ -46,6 +46,8 @@ const SAVE_EVERY_MS: u64 = 300_000;
 /// Looking at all queues may take at most one part in this of the time, however many there are.
 const LOOK_SHARE: u32 = 1000;
 const LOOK_EVERY_MS_MAX: u64 = 60_000;
+/// A store over a network is asked this rarely while nothing changes in it: many brokers may look at one.
+const CALM_EVERY_MS: u64 = 5_000;
 
 /// One figure for each series.
 type Row = [f32; WIDTH];
@@ -57,6 +59,8 @@ pub(crate) struct Recorder {
     state: Mutex<State>,
     file: Option<PathBuf>,
     on: bool,
+    /// Others use the store too.
+    shared: bool,
     pub(crate) wakeup: Notify,
 }
 
@@ -120,7 +124,12 @@ impl Recorder {
             look: Look::default(),
             saved_mono: now.mono,
         };
-        Recorder { state: Mutex::new(state), file: file.map(Path::to_owned), on, wakeup: Notify::new() }
+        let (state, file) = (Mutex::new(state), file.map(Path::to_owned));
+        Recorder { state, file, on, shared: false, wakeup: Notify::new() }
+    }
+
+    pub(crate) fn of_shared_store(self, shared: bool) -> Recorder {
+        Recorder { shared, ..self }
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -134,11 +143,17 @@ impl Recorder {
     /// The queues, or `None` if the store cannot tell; and what it took to find out.
     pub(crate) fn looked(&self, counts: Option<Vec<QueueCounts>>, now: Now, took: Duration) {
         let mut state = self.state.lock();
-        let pause_ms = ((took * LOOK_SHARE).as_millis() as u64).min(LOOK_EVERY_MS_MAX);
-        state.look = match counts {
+        let mut pause_ms = ((took * LOOK_SHARE).as_millis() as u64).min(LOOK_EVERY_MS_MAX);
+        let look = match counts {
             Some(counts) => Look::of(counts, &state.queues),
             None => Look::default(),
         };
+        let calm =
+            (look.by_state, look.oldest_pending_at) == (state.look.by_state, state.look.oldest_pending_at);
+        if self.shared && calm {
+            pause_ms = pause_ms.max(CALM_EVERY_MS);
+        }
+        state.look = look;
         state.look.next_mono = now.mono + pause_ms;
     }
 

@@ -188,6 +188,9 @@ pub const STREAMED_BATCHES_MAX: usize = 8;
 /// otherwise. It is also how far a reader may fall behind.
 pub const EVENTS_KEPT_MAX: usize = 65_536;
 pub const EVENTS_KEPT_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Events that wait to be told to other processes on the same store: some milliseconds of the heaviest load. Others are lost to them,
+/// which they are told.
+pub const EVENTS_RELAYED_MAX: usize = 4096;
 /// How long events are kept on after the last listener left: long enough to come back after a restart or a broken network.
 pub const EVENTS_LINGER_MS: u64 = 300_000;
 /// Error text in an event; the task itself has all of it.

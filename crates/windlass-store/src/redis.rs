@@ -9,7 +9,7 @@
 //!
 //! | key | type | holds |
 //! |---|---|---|
-//! | `meta` | hash | the format, and the last number of tasks, claims, beats and terms |
+//! | `meta` | hash | the format, and the last number of tasks, claims, beats, terms and events |
 //! | `t/<name>` | hash | a task: the line that scripts read, record, body, claim, lease, progress (`lua/task.lua`) |
 //! | `ids` | hash | names by id |
 //! | `ready/<queue>/<type>` | sorted set | pending tasks by priority and place in line |
@@ -27,6 +27,7 @@
 //! | `leader` | string | who acts on time (`lead.rs`) |
 //! | `done/<number>` | string | what a call answered, for a while, in case it is sent again |
 //! | `hints` | channel | what processes tell each other (`hints.rs`) |
+//! | `events` | channel | what happened, while somebody listens (`exchange.rs`) |
 //!
 //! # How it is written
 //!
@@ -45,6 +46,7 @@
 mod claim;
 mod commit;
 mod dependents;
+mod exchange;
 mod hints;
 mod insert;
 mod lead;
@@ -116,6 +118,9 @@ struct Shared {
     leader: lead::Leader,
     /// It may be this process' turn to lead.
     turn: Notify,
+    /// Whether hints of other processes are heard.
+    hears: AtomicBool,
+    audience: exchange::Audience,
     due: Horizon,
     prune: Horizon,
     closed: AtomicBool,
@@ -141,6 +146,8 @@ impl Shared {
                 Loop::Operations => self.signals.operations.notify_one(),
                 Loop::Dependents => self.signals.dependents.notify_one(),
                 Loop::Leader => self.turn.notify_one(),
+                Loop::Listens => self.want_events(),
+                Loop::WhoListens => self.audience.asked.notify_one(),
             }
         }
     }

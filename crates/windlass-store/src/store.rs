@@ -21,6 +21,7 @@
 mod capabilities;
 mod dependents;
 mod error;
+mod exchange;
 mod groups;
 mod lapsed;
 mod ledger;
@@ -49,6 +50,7 @@ pub use capabilities::{Capabilities, Durability, Feature};
 pub(crate) use dependents::depends_on;
 pub use dependents::{Ending, Settle, Settled, Waiting};
 pub use error::Error;
+pub use exchange::{Exchange, Hearer};
 pub use groups::Groups;
 pub use lapsed::Lapsed;
 pub use ledger::Ledger;

@@ -14,13 +14,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use windlass_core::limits::{EVENTS_KEPT_BYTES_MAX, EVENTS_KEPT_MAX, EVENTS_LINGER_MS};
 use windlass_core::{Change, Name, Progress, Record};
-use windlass_store::{Clock, Observed, Observer};
+use windlass_store::{Clock, Hearer, Observed, Observer, Signals};
 
+use super::relay::{Brought, Relay};
 use super::ring::Ring;
 use super::{Event, EventData, EventKind, TaskFacts, ended_ms, kinds};
 use crate::broker::Broker;
@@ -37,6 +39,8 @@ pub(crate) struct Feed {
     clock: Arc<dyn Clock>,
     /// Where the changes come from; `None` if the store cannot tell, and the broker tells what it knows.
     observed: Option<Arc<Observed>>,
+    /// A way to other processes on the same store.
+    relay: Option<Relay>,
     /// Ids below were given by an earlier process.
     pub(super) boot: u64,
     recording: AtomicBool,
@@ -84,8 +88,14 @@ pub(super) struct Tallies {
 }
 
 impl Feed {
-    pub(crate) fn new(clock: Arc<dyn Clock>, observed: Option<Arc<Observed>>) -> Arc<Feed> {
-        let boot = clock.now().wall.saturating_mul(1000);
+    pub(crate) fn new(clock: Arc<dyn Clock>, signals: &Signals) -> Arc<Feed> {
+        let observed = signals.observed.clone();
+        let relay = signals.exchange.clone().map(Relay::new);
+        // Those on one store share the numbers, so that an id of another one leads nobody to a wrong place.
+        let boot = match &relay {
+            Some(relay) => relay.exchange.first_id(),
+            None => clock.now().wall.saturating_mul(1000),
+        };
         let feed = Arc::new(Feed {
             clock,
             boot,
@@ -99,7 +109,12 @@ impl Feed {
             turnstile: Notify::new(),
             tallies: Tallies::default(),
             observed,
+            relay,
         });
+        if let Some(relay) = &feed.relay {
+            let hearer: Arc<dyn Hearer> = feed.clone();
+            relay.exchange.hear(Arc::downgrade(&hearer));
+        }
         if let Some(observed) = &feed.observed {
             let observer: Arc<dyn Observer> = feed.clone();
             observed.observe(Arc::downgrade(&observer));
@@ -119,7 +134,8 @@ impl Feed {
         }
         let mut ring = self.ring.write();
         let mut intake = self.intake.lock();
-        intake.next = (intake.next + 1).max(self.clock.now().wall.saturating_mul(1000));
+        let now = if self.relay.is_none() { self.clock.now().wall.saturating_mul(1000) } else { 0 };
+        intake.next = (intake.next + 1).max(now);
         seats.era = intake.next;
         *ring = Ring::new(intake.next);
         self.record(true);
@@ -129,6 +145,10 @@ impl Feed {
         self.recording.store(on, Ordering::Relaxed);
         if let Some(observed) = &self.observed {
             observed.listen(on);
+        }
+        if let Some(relay) = &self.relay {
+            relay.forget();
+            relay.exchange.listen(on);
         }
     }
 
@@ -154,14 +174,18 @@ impl Feed {
     }
 
     pub(crate) fn worker(&self, kind: EventKind, worker: &Name, at: u64) {
-        if self.is_recording() {
+        if self.is_recording() || self.is_wanted_elsewhere() {
             self.publish(Event::new(kind, at, EventData::Worker(worker.clone())));
         }
     }
 
     /// Whether the broker has to tell what it sees, because the store does not.
     pub(crate) fn wants_seen(&self) -> bool {
-        self.observed.is_none() && self.is_recording()
+        self.observed.is_none() && (self.is_recording() || self.is_wanted_elsewhere())
+    }
+
+    fn is_wanted_elsewhere(&self) -> bool {
+        self.relay.as_ref().is_some_and(Relay::is_wanted)
     }
 
     pub(crate) fn happened(&self, what: Happened, after: &Record, at: u64) {
@@ -172,7 +196,21 @@ impl Feed {
         }
     }
 
+    /// Tells what happened in this process.
     pub(super) fn publish(&self, event: Event) {
+        if let Some(relay) = &self.relay {
+            if relay.is_wanted() {
+                relay.take(&event);
+                self.ring_bell();
+            }
+            if !self.is_recording() {
+                return;
+            }
+        }
+        self.record_event(event);
+    }
+
+    fn record_event(&self, event: Event) {
         let mut event = Arc::new(event);
         let mut lost = None;
         {
@@ -190,6 +228,10 @@ impl Feed {
         }
         drop(lost);
         self.tallies.recorded.fetch_add(1, Ordering::Relaxed);
+        self.ring_bell();
+    }
+
+    fn ring_bell(&self) {
         if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
             self.bell.notify_one();
         }
@@ -197,6 +239,9 @@ impl Feed {
 
     /// Moves what is in the intake to the ring and wakes those who wait for it.
     pub(super) fn turn(&self) {
+        if let Some(relay) = &self.relay {
+            relay.flush();
+        }
         let mut ring = self.ring.write();
         let events = self.empty_intake();
         if events.is_empty() {
@@ -243,7 +288,25 @@ impl Feed {
     }
 
     fn is_empty(&self) -> bool {
-        self.intake.lock().events.is_empty()
+        self.intake.lock().events.is_empty() && self.relay.as_ref().is_none_or(Relay::is_empty)
+    }
+}
+
+impl Hearer for Feed {
+    fn heard(&self, said: Bytes) {
+        let Some(relay) = self.relay.as_ref().filter(|_| self.is_recording()) else { return };
+        let Brought { missed, events } = relay.read(said);
+        if missed > 0 {
+            self.record_event(Event::new(EventKind::Unheard, self.now(), EventData::Missed(Some(missed))));
+        }
+        events.into_iter().for_each(|event| self.record_event(event));
+    }
+
+    fn missed(&self) {
+        if let Some(relay) = self.relay.as_ref().filter(|_| self.is_recording()) {
+            relay.forget();
+            self.record_event(Event::new(EventKind::Unheard, self.now(), EventData::Missed(None)));
+        }
     }
 }
 

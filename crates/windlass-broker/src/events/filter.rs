@@ -65,12 +65,13 @@ impl Default for EventFilter {
 impl EventFilter {
     pub fn passes(&self, event: &Event) -> bool {
         if !self.kinds.contains(event.kind) {
-            return false;
+            return event.kind == EventKind::Unheard;
         }
         if !self.tasks.is_empty() && event.task().is_none_or(|facts| !self.tasks.contains(&facts.id)) {
-            return false;
+            return event.kind == EventKind::Unheard;
         }
         self.queues.is_empty()
+            || event.kind == EventKind::Unheard
             || event.queue().is_some_and(|queue| self.queues.contains(queue))
             || matches!(event.data, EventData::Depths(_))
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use windlass_core::limits::{EVENTS_READ_MAX, EVENTS_SCAN_MAX};
 
 use super::feed::Feed;
-use super::{Event, EventFilter, EventKind, Kinds};
+use super::{Event, EventData, EventFilter, EventKind, Kinds};
 use crate::broker::Broker;
 use crate::error::Error;
 
@@ -34,12 +34,14 @@ pub struct Gap {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GapReason {
-    /// The last id was given by a broker that is no more.
+    /// The last id was given by a broker that is no more, or by another one.
     Restart,
     /// More happened than is kept.
     Overrun,
     /// Nobody listened for so long that nothing was kept.
     Expired,
+    /// Other processes on the same store were not heard, or told more than could be carried.
+    Unheard,
 }
 
 impl GapReason {
@@ -48,6 +50,7 @@ impl GapReason {
             GapReason::Restart => "restart",
             GapReason::Overrun => "overrun",
             GapReason::Expired => "expired",
+            GapReason::Unheard => "unheard",
         }
     }
 }
@@ -174,7 +177,7 @@ impl Listener {
         }
         loop {
             if let Some(event) = self.ready.pop_front() {
-                return Some(Heard::Event(event));
+                return Some(heard(event));
             }
             let ring = self.feed.ring.read();
             if self.next < ring.first() {
@@ -217,6 +220,15 @@ impl Listener {
                 return None;
             }
         }
+    }
+}
+
+fn heard(event: Arc<Event>) -> Heard {
+    match event.data {
+        EventData::Missed(missed) => {
+            Heard::Gap(Gap { id: event.id, at: event.at, missed, reason: GapReason::Unheard })
+        }
+        _ => Heard::Event(event),
     }
 }
 

@@ -165,3 +165,21 @@ fn a_costly_look_is_taken_rarely() {
     recorder.looked(None, at(6000), Duration::from_secs(1000));
     assert!(recorder.look_is_due(66_000));
 }
+
+#[test]
+fn a_shared_store_in_which_nothing_changes_is_asked_less_often() {
+    let recorder = Recorder::open(true, None, at(0), 0).of_shared_store(true);
+    let look = |now: u64, counts: Vec<QueueCounts>| {
+        recorder.looked(Some(counts), at(now), Duration::ZERO);
+        (0..60).map(|second| now + 1000 * second).find(|mono| recorder.look_is_due(*mono)).map(|at| at - now)
+    };
+    let pending = |count| {
+        let name = Name::new("a").unwrap();
+        let by_state = [0, 0, count, 0, 0, 0, 0, 0];
+        let pending_by_class = [0; 4];
+        vec![QueueCounts { name, paused: false, by_state, pending_by_class, oldest_pending_at: None }]
+    };
+    assert_eq!(look(1000, pending(1)), Some(0));
+    assert_eq!(look(2000, pending(1)), Some(CALM_EVERY_MS));
+    assert_eq!(look(7000, pending(2)), Some(0), "something happens");
+}

@@ -141,8 +141,8 @@ pub struct SystemMetricsBody {
 pub struct GapBody {
     /// How many, whether or not they would have passed the filter; null if nobody knows.
     pub missed: Option<u64>,
-    /// `restart`: the last id is of a broker that is no more. `overrun`: more happened than is kept. `expired`: nobody listened
-    /// for so long that nothing was kept.
+    /// `restart`: the last id is of a broker that is no more, or of another one. `overrun`: more happened than is kept. `expired`:
+    /// nobody listened for so long that nothing was kept. `unheard`: other processes on the same store were not heard.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub reason: Cow<'static, str>,
 }

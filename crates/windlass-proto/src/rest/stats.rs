@@ -9,16 +9,19 @@ use super::time::{Seconds, Time};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StatsBody {
-    /// Tasks by state.
+    /// Tasks by state. Of the store, as are the ledger, the queues and the age: brokers that share one say the same.
     pub tasks: StateCounts,
     pub pending_by_priority: ClassCounts,
     pub ledger: LedgerBody,
+    /// Of what went through this broker.
     pub rates: Rates,
-    /// Of the attempts that completed in the last minute.
+    /// Of the attempts that completed on this broker in the last minute.
     pub mean_duration_ms: Option<f64>,
     pub queues: u64,
     pub oldest_pending_age_seconds: Option<Seconds>,
+    /// Workers of this broker.
     pub active_workers: u64,
+    /// Of this broker.
     pub uptime_seconds: Seconds,
 }
 

@@ -33,6 +33,10 @@ pub(super) enum Loop {
     Dependents,
     /// Nobody leads any more.
     Leader,
+    /// The one who says it wants to hear of what happens.
+    Listens,
+    /// The one who says it was not here when others said that they listen.
+    WhoListens,
 }
 
 /// Where something may be ready.
@@ -44,8 +48,14 @@ pub(super) enum Lane {
 }
 
 impl Loop {
-    const ALL: [(Loop, char); 4] =
-        [(Loop::Schedules, 's'), (Loop::Operations, 'o'), (Loop::Dependents, 'd'), (Loop::Leader, 'l')];
+    const ALL: [(Loop, char); 6] = [
+        (Loop::Schedules, 's'),
+        (Loop::Operations, 'o'),
+        (Loop::Dependents, 'd'),
+        (Loop::Leader, 'l'),
+        (Loop::Listens, 'e'),
+        (Loop::WhoListens, 'w'),
+    ];
 }
 
 impl Hint {

@@ -16,6 +16,8 @@ use crate::store::Error;
 /// How long a leader that says nothing still leads: as long nobody acts on time after it died.
 const LEAD: Duration = Duration::from_secs(6);
 const RENEW_EVERY: Duration = Duration::from_secs(2);
+/// Others ask when the lead may be over, and so much later that they do not all ask at once.
+const TURN_SPREAD_MS: u64 = 400;
 
 #[derive(Debug, Default)]
 pub(super) struct Leader {
@@ -36,16 +38,17 @@ impl Leader {
 }
 
 impl Shared {
-    /// Begins or goes on to lead, unless somebody else does.
-    pub(super) async fn lead(&self) -> Result<(), Error> {
+    /// Begins or goes on to lead, unless somebody else does; says when to ask again.
+    pub(super) async fn lead(&self) -> Result<Duration, Error> {
         let asked = Instant::now();
         let before = self.leader.mark();
         let mut args = self.args(&Hint::default());
         args.text(&self.origin).number(LEAD.as_millis() as u64).text("lead");
         let answer = self.link.run(&script::LEAD, &args).await?;
-        if matches!(answer, redis::Value::Nil) {
+        if let redis::Value::Int(left_ms) = answer {
             self.leader.lose();
-            return Ok(());
+            let left = u64::try_from(left_ms).map_or(LEAD, Duration::from_millis);
+            return Ok(left + Duration::from_millis(rand::random_range(10..TURN_SPREAD_MS)));
         }
         let mark = reply::text(answer)?;
         let begins = before.as_ref() != Some(&mark);
@@ -57,7 +60,7 @@ impl Shared {
             self.observe().await?;
             self.wake_loops();
         }
-        Ok(())
+        Ok(RENEW_EVERY)
     }
 
     pub(super) async fn resign(&self) -> Result<(), Error> {
@@ -69,14 +72,19 @@ impl Shared {
 
     /// Leads or waits for its turn, until the store is closed. Whoever leads looks for leases that began elsewhere.
     pub(super) async fn keep_leading(self: std::sync::Arc<Self>) {
+        let mut pause = RENEW_EVERY;
         loop {
-            let _ = tokio::time::timeout(RENEW_EVERY, self.turn.notified()).await;
+            let _ = tokio::time::timeout(pause, self.turn.notified()).await;
             if self.check_open().is_err() {
                 return;
             }
-            if let Err(error) = self.lead().await {
-                tracing::warn!(%error, "cannot ask who leads");
-            }
+            pause = match self.lead().await {
+                Ok(pause) => pause,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot ask who leads");
+                    RENEW_EVERY
+                }
+            };
             self.signals.leases.notify_one();
         }
     }

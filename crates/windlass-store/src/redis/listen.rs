@@ -7,10 +7,12 @@ use futures_util::StreamExt;
 use redis::Client;
 
 use super::Shared;
-use super::hints::{Hint, Lane};
+use super::hints::{Hint, Lane, Loop};
 
 /// How long to leave Redis alone after the connection was lost.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How often to see who has not spoken for long, when nobody speaks.
+const SILENCE: Duration = Duration::from_secs(10);
 
 impl Shared {
     /// Listens until the store is closed. Without a connection nothing is missed for good: who waits looks now and then.
@@ -20,6 +22,7 @@ impl Shared {
             if let Err(error) = self.hear(&client, &mut ready).await {
                 tracing::warn!(%error, "hints of other processes are not heard");
             }
+            self.can_hear(false);
             ready = None;
             tokio::time::sleep(PAUSE).await;
         }
@@ -32,13 +35,24 @@ impl Shared {
     ) -> Result<(), redis::RedisError> {
         let mut channel = client.get_async_pubsub().await?;
         channel.subscribe(self.key("hints")).await?;
+        self.can_hear(true);
+        self.say(Loop::WhoListens).await;
         // What was said before this is not heard, so everybody looks once.
         self.waits.wake(&[Lane::Everywhere].into());
         if let Some(ready) = ready.take() {
             let _ = ready.send(());
         }
         let mut messages = channel.on_message();
-        while let Some(message) = messages.next().await {
+        loop {
+            let message = match tokio::time::timeout(SILENCE, messages.next()).await {
+                Ok(Some(message)) => message,
+                Ok(None) => return Ok(()),
+                Err(_) => {
+                    self.forget_audience();
+                    continue;
+                }
+            };
+            self.forget_audience();
             let Ok(line) = std::str::from_utf8(message.get_payload_bytes()) else { continue };
             if let Some((origin, hint)) = Hint::read(line)
                 && origin != self.origin
@@ -46,6 +60,5 @@ impl Shared {
                 self.heed(&hint);
             }
         }
-        Ok(())
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::link::Link;
-use super::{Options, RedisStore, Shared, reply};
+use super::{Options, RedisStore, Shared, exchange, reply};
 use crate::clock::Clock;
-use crate::store::{Durability, Error};
+use crate::store::{Durability, Error, Signals};
 
 /// The version of the layout that `redis.rs` describes.
 const FORMAT: u32 = 1;
@@ -19,17 +19,20 @@ impl RedisStore {
         let link = Link::open(options.client.clone(), &base).await?;
         let durability = examine(&link, &options.place).await?;
         check_format(&link, &base).await?;
+        let (exchange, outgoing) = exchange::open(&link, clock.now().wall).await?;
         let shared = Arc::new(Shared {
             link,
             base,
             origin: format!("{:016x}", rand::random::<u64>()),
             clock,
-            signals: Default::default(),
+            signals: Signals { exchange: Some(Arc::new(exchange)), ..Signals::default() },
             waits: Default::default(),
             watch: Default::default(),
             recent: Default::default(),
             leader: Default::default(),
             turn: Default::default(),
+            hears: Default::default(),
+            audience: Default::default(),
             due: Default::default(),
             prune: Default::default(),
             closed: Default::default(),
@@ -37,7 +40,9 @@ impl RedisStore {
         shared.lead().await?;
         let mut tasks = JoinSet::new();
         let (ready, listening) = tokio::sync::oneshot::channel();
-        tasks.spawn(Arc::clone(&shared).listen(options.client, ready));
+        tasks.spawn(Arc::clone(&shared).listen(options.client.clone(), ready));
+        tasks.spawn(Arc::clone(&shared).hear_events(options.client));
+        tasks.spawn(Arc::clone(&shared).tell_events(outgoing));
         tasks.spawn(Arc::clone(&shared).serve_waiting());
         tasks.spawn(Arc::clone(&shared).keep_leading());
         // If it cannot listen it polls, and says so in the log.

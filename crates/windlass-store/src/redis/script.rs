@@ -36,6 +36,7 @@ scripts! {
     ENDINGS = "endings";
     EXPIRE = "expire";
     EXTEND = "extend";
+    IDS = "ids";
     INSERT = "insert";
     LEAD = "lead";
     NAMES = "names";

@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -23,8 +24,10 @@ use crate::waiting::{Ticket, Waiting};
 
 /// Claims that are asked for by one call.
 const CALL_CLAIMS_MAX: usize = 32;
-/// How often everybody who waits is asked for in case a hint was lost.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How often everybody who waits is asked for in case a hint was lost: rarely while hints are heard, for then a connection
+/// would have to be dead without anybody noticing.
+const LOOK_EVERY: Duration = Duration::from_secs(15);
+const LOOK_EVERY_DEAF: Duration = Duration::from_secs(2);
 /// How long to leave Redis alone after it failed.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -243,7 +246,8 @@ impl Shared {
             let round = self.waits.gather();
             if round.asked.is_empty() {
                 self.waits.looked.send_if_modified(|looked| moved(looked, round.looked));
-                if tokio::time::timeout(LOOK_EVERY, self.waits.work.notified()).await.is_err() {
+                let every = if self.hears.load(Ordering::Relaxed) { LOOK_EVERY } else { LOOK_EVERY_DEAF };
+                if tokio::time::timeout(every, self.waits.work.notified()).await.is_err() {
                     self.waits.look_everywhere();
                 }
                 continue;

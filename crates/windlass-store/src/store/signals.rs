@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use windlass_core::{Change, Name, Progress, Record};
 
+use super::exchange::Exchange;
 use super::lapsed::Lapsed;
 use super::observed::Observed;
 
@@ -21,6 +22,8 @@ pub struct Signals {
     pub dependents: Notify,
     /// Not a hint: every change is told to an [`super::Observer`]. `None` if a store cannot, because others change it too.
     pub observed: Option<Arc<Observed>>,
+    /// Of a store that others change too: a way to them, and from them.
+    pub exchange: Option<Arc<Exchange>>,
     /// Not a hint but the thing itself: `due` is rung with it.
     pub lapsed: Lapsed,
 }

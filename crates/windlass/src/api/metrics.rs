@@ -52,9 +52,14 @@ async fn metrics(State(state): Shared) -> Result<Response, Refused> {
 }
 
 fn system(text: &mut Text, stats: &Stats, counters: &front::Counters) {
-    text.gauge("taskqueue_active_workers", "Workers that are there.", stats.workers_active);
-    text.gauge("taskqueue_dlq_size", "Dead letters.", stats.count(StateName::DeadLetter));
-    let mut tasks = text.family("taskqueue_tasks", "gauge", "Tasks in the store, by state.");
+    text.gauge("taskqueue_active_workers", "Workers of this broker that are there.", stats.workers_active);
+    text.gauge(
+        "taskqueue_dlq_size",
+        "Dead letters in the store, which brokers may share.",
+        stats.count(StateName::DeadLetter),
+    );
+    let mut tasks =
+        text.family("taskqueue_tasks", "gauge", "Tasks in the store, which brokers may share, by state.");
     for state in StateName::ALL {
         tasks.sample(&[("state", state.as_str())], stats.count(state));
     }
@@ -69,7 +74,7 @@ fn system(text: &mut Text, stats: &Stats, counters: &front::Counters) {
 }
 
 fn events(text: &mut Text, audience: &Audience) {
-    text.gauge("taskqueue_event_listeners", "Listeners to events.", audience.listeners);
+    text.gauge("taskqueue_event_listeners", "Listeners to events of this broker.", audience.listeners);
     text.counter("taskqueue_events_total", "Events made while somebody listened.", audience.recorded);
     let missed = "Events that did not reach a listener because it fell behind, for each of them.";
     text.counter("taskqueue_events_dropped_total", missed, audience.missed);

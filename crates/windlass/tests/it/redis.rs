@@ -1,5 +1,9 @@
 //! Brokers that share a Redis, and library mode beside them, on a real server.
 
+mod events;
+mod idle;
+
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -18,6 +22,7 @@ const TASKS: &str = "/api/v1/tasks";
 /// A Redis that syncs every write, on a port of its own.
 struct Redis {
     child: Child,
+    port: u16,
     url: String,
     _dir: tempfile::TempDir,
 }
@@ -39,7 +44,16 @@ impl Redis {
             // sleep: a server that starts says so only by its port.
             std::thread::sleep(Duration::from_millis(10));
         }
-        Redis { child, url: format!("redis://127.0.0.1:{port}/1?prefix=shop"), _dir: dir }
+        Redis { child, port, url: format!("redis://127.0.0.1:{port}/1?prefix=shop"), _dir: dir }
+    }
+
+    /// What it answers to a command, which ends the connection.
+    fn say(&self, command: &str) -> String {
+        let mut connection = std::net::TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        connection.write_all(format!("{command}\r\nQUIT\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        answer
     }
 
     fn broker(&self) -> BrokerProcess {

@@ -2,12 +2,12 @@
 --
 -- ARGV[4]  who asks. ARGV[5]  for how long it leads unless it asks again, in milliseconds.
 -- ARGV[6]  "lead" to begin or go on, "resign" to stop.
--- Returns the mark of the leader, which is who it is and its term, or nothing if somebody else leads.
+-- Returns the mark of the leader, which is who it is and its term; or, if somebody else leads, for how many milliseconds it
+-- does so unless it asks again: before that there is nothing to ask for.
 --
 -- A term never comes again. Scripts that only a leader calls are given the mark, so one that was taken for dead and
 -- comes back finds that it does not lead any more. How long is measured by Redis alone, so no clocks are compared.
 
-go_on_when_full()
 local key = base .. "leader"
 local holder = call("GET", key)
 local mine = holder and string.match(holder, "^(%S+):%d+$") == ARGV[4]
@@ -18,12 +18,13 @@ if ARGV[6] == "resign" then
   end
   return false
 end
+if holder and not mine then
+  return call("PTTL", key)
+end
+go_on_when_full()
 if mine then
   call("PEXPIRE", key, ARGV[5])
   return holder
-end
-if holder then
-  return false
 end
 local mark = ARGV[4] .. ":" .. text(call("HINCRBY", KEYS[1], "term", 1))
 call("SET", key, mark, "PX", ARGV[5])

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use serde::Serialize;
-use windlass_broker::{Event, EventData, Gap, Heard, QueueDepth, SystemFigures, TaskFacts};
+use windlass_broker::{Event, EventData, Gap, GapReason, Heard, QueueDepth, SystemFigures, TaskFacts};
 use windlass_proto::rest::{
     ClosedBody, EventBody, GapBody, PositionBody, ProgressBody, QueueDepthBody, QueueDepthsBody,
     QueueEventBody, Seconds, SystemMetricsBody, TaskEventBody, Time, WorkerEventBody,
@@ -46,6 +46,10 @@ fn write(event: &Event) -> Bytes {
             message(event.id, kind, event.at, QueueDepthsBody { queues })
         }
         EventData::Figures(figures) => message(event.id, kind, event.at, metrics(figures)),
+        EventData::Missed(missed) => {
+            let reason = Cow::Borrowed(GapReason::Unheard.as_str());
+            message(event.id, kind, event.at, GapBody { missed: *missed, reason })
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use super::text::Text;
 
 pub(super) fn write(text: &mut Text, queues: &[QueueView], now: u64) {
     let rows = rows(queues, now);
-    let mut family = text.family("taskqueue_queue_depth", "gauge", "Pending tasks.");
+    let mut family =
+        text.family("taskqueue_queue_depth", "gauge", "Pending tasks in the store, which brokers may share.");
     for row in &rows {
         for (class, count) in Class::ALL.iter().zip(row.pending) {
             family.sample(&[("queue", row.name), ("priority", class.as_str())], count);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -34,6 +35,9 @@ pub struct Settings {
     pub retention_ms: u64,
     /// Refuse whoever wants to hear events when this many do.
     pub listeners_max: usize,
+    /// Where events are told, if not on the runtime of the broker: a place for those who listen, so that however many they are, tasks
+    /// come first.
+    pub audience: Option<Handle>,
     /// Who is told what to make spans of.
     pub tracer: Option<Arc<Tracer>>,
     pub recording: Recording,
@@ -67,6 +71,7 @@ impl Default for Settings {
             worker_dead_after_ms: 20_000,
             retention_ms: limits::RETENTION_MS_DEFAULT,
             listeners_max: limits::LISTENERS_MAX,
+            audience: None,
             recording: Recording::default(),
             tracer: None,
         }
@@ -144,8 +149,9 @@ impl Broker {
             broker.inner.tasks.spawn(loops::keep(broker.clone(), this));
         }
         broker.inner.tasks.spawn(watch_store(broker.clone()));
-        broker.inner.tasks.spawn(events::pump(broker.clone()));
-        broker.inner.tasks.spawn(events::tell_figures(broker.clone()));
+        let audience = broker.inner.settings.audience.clone().unwrap_or_else(Handle::current);
+        broker.inner.tasks.spawn_on(events::pump(broker.clone()), &audience);
+        broker.inner.tasks.spawn_on(events::tell_figures(broker.clone()), &audience);
         broker
     }
 

@@ -43,6 +43,7 @@ use utoipa_axum::router::OpenApiRouter;
 use windlass_broker::Broker;
 use windlass_core::limits::PAYLOAD_BYTES_MAX;
 
+pub(crate) use events::Room;
 pub(crate) use front::Front;
 pub(crate) use origin::Origins;
 
@@ -52,7 +53,7 @@ pub(crate) struct State {
     pub(crate) broker: Broker,
     pub(crate) settings: Settings,
     /// Listeners are served here.
-    pub(crate) room: events::Room,
+    pub(crate) room: Room,
     /// Cancelled when what would go on for ever has to end.
     pub(crate) closing: CancellationToken,
     counters: front::Counters,
@@ -96,8 +97,13 @@ impl Settings {
 
 impl State {
     pub(crate) fn new(broker: Broker, settings: Settings) -> Self {
-        let (room, closing) = (events::Room::default(), CancellationToken::new());
+        let (room, closing) = (Room::default(), CancellationToken::new());
         Self { broker, settings, room, closing, counters: front::Counters::default() }
+    }
+
+    /// Listeners are served in this room, where the broker tells its events.
+    pub(crate) fn listening_in(self, room: Room) -> Self {
+        Self { room, ..self }
     }
 }
 

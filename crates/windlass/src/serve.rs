@@ -21,6 +21,7 @@ use windlass_store::memory::MemoryStore;
 use windlass_store::redis::{self, RedisStore};
 use windlass_store::{Clock, Store, SystemClock};
 
+use crate::api::Room;
 use crate::cli::error::{CONFLICT, Failure};
 use crate::cli::output::Output;
 use crate::config::value::StoreKind;
@@ -114,6 +115,7 @@ pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) broker: Broker,
+    room: Room,
     pub(crate) address: SocketAddr,
     listener: TcpListener,
     grpc: Option<(TcpListener, SocketAddr)>,
@@ -135,11 +137,13 @@ impl Running {
         let traces = settings.traces.as_ref().map(Traces::new).transpose();
         let traces = traces.map_err(|error| Failure::usage(format!("traces: {error}")))?;
         let tracer = traces.as_ref().map(|traces| traces.tracer.clone());
-        let broker_settings = broker::Settings { tracer, ..broker_settings(settings) };
+        let room = Room::default();
+        let audience = Some(room.handle().clone());
+        let broker_settings = broker::Settings { tracer, audience, ..broker_settings(settings) };
         let broker = Broker::start(store, clock, broker_settings);
         let traces = traces.map(|traces| traces.start(broker.clone()));
         let settings = settings.clone();
-        Ok(Running { broker, address, listener, grpc, tcp, shutdown, settings, traces })
+        Ok(Running { broker, room, address, listener, grpc, tcp, shutdown, settings, traces })
     }
 
     pub(crate) fn grpc_address(&self) -> Option<SocketAddr> {
@@ -157,8 +161,9 @@ impl Running {
 
     /// Serves until a signal, then stops in order.
     pub(crate) async fn until_stopped(self, worker: Option<Worker>) -> Result<(), Failure> {
-        let Running { broker, listener, grpc, tcp, shutdown, settings, traces, .. } = self;
-        let state = Arc::new(api::State::new(broker.clone(), api_settings(&settings)));
+        let Running { broker, room, listener, grpc, tcp, shutdown, settings, traces, .. } = self;
+        let state = api::State::new(broker.clone(), api_settings(&settings)).listening_in(room);
+        let state = Arc::new(state);
         let (stop_worker, stop_server) = (CancellationToken::new(), state.closing.clone());
         let app = api::serve(state.clone());
         let http = server::serve(listener, app, limits(&settings), stop_server.clone());

@@ -2,8 +2,11 @@
 //!
 //! Whoever commits a change holds the store's state while it tells the feed, so that side is an intake: a lock that is held for
 //! the push of one pointer, and by nobody else for longer than it takes to empty it. The *pump* moves what is in the intake into
-//! the ring and wakes the listeners, at once when it is quiet and at a pace when it is not: a thousand listeners are then woken
-//! some twenty times a second and not for every event.
+//! the ring and wakes the listeners, at once when it is quiet and at a pace when it is not: many listeners are then woken
+//! many times a second and not for every event.
+//!
+//! The ring is locked by the pump and by those who hear, never by those who commit. A broker that serves many runs the pump
+//! where they are served ([`crate::Settings::audience`]), so that nobody waits for a thread that stands back.
 //!
 //! Ids are given in the intake. They begin at the wall clock in microseconds, faster than any broker makes events, so a restarted
 //! broker never gives an id again; neither does a feed that was switched off for a while ([`Feed::fall_silent`]), because what
@@ -28,9 +31,10 @@ use super::{Event, EventData, EventKind, TaskFacts, ended_ms, kinds};
 use crate::broker::Broker;
 use crate::change::Happened;
 
-/// How long the pump rests after it woke the listeners, with few and with many of them.
-const REST_MS_MIN: u64 = 5;
-const REST_MS_MAX: u64 = 40;
+/// How long the pump rests after it woke the listeners, with few and with many of them: to be woken costs each of them more than
+/// what it hears.
+const REST_MS_MIN: u64 = 10;
+const REST_MS_MAX: u64 = 150;
 /// The number of listeners at which the rest is the longest.
 const MANY: u64 = 1000;
 

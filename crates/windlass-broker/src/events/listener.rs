@@ -1,6 +1,7 @@
 //! One who hears: a place in the ring, and what passes its filter.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,9 +10,13 @@ use tokio::time::Instant;
 use windlass_core::limits::{EVENTS_READ_MAX, EVENTS_SCAN_MAX};
 
 use super::feed::Feed;
+use super::ring::Ring;
 use super::{Event, EventData, EventFilter, EventKind, Kinds};
 use crate::broker::Broker;
 use crate::error::Error;
+
+/// From more queues than this it is cheaper to look at every event.
+const QUEUES_BY_ID_MAX: usize = 16;
 
 /// What a listener gets.
 #[derive(Debug, Clone)]
@@ -119,7 +124,6 @@ impl Listener {
         let era = seats.era;
         drop(seats);
         feed.turnstile.notify_one();
-        feed.turn();
         let (next, gap) = match after {
             None => (feed.next(), None),
             Some(after) => place(feed, after, era),
@@ -193,7 +197,7 @@ impl Listener {
                 }));
             }
             let figures = ring.figures();
-            let mut scan = EVENTS_SCAN_MAX;
+            let mut end = ring.end();
             if self.round != figures.round {
                 if self.next >= figures.next {
                     // Those who are past their place, because they missed what was before it, hear the next ones.
@@ -203,22 +207,13 @@ impl Listener {
                     self.round = figures.round;
                     continue;
                 }
-                scan = scan.min((figures.next - self.next) as usize);
+                end = end.min(figures.next);
             }
-            let mut looked_at = 0;
-            for event in ring.from(self.next).take(scan) {
-                looked_at += 1;
-                if self.filter.passes(event) {
-                    self.ready.push_back(event.clone());
-                    if self.ready.len() == EVENTS_READ_MAX {
-                        break;
-                    }
-                }
-            }
-            self.next += looked_at;
-            if looked_at == 0 {
+            // One that came just now begins behind what is still on its way into the ring.
+            if self.next >= end {
                 return None;
             }
+            self.next = gather(&ring, &self.filter, self.next..end, &mut self.ready);
         }
     }
 }
@@ -230,6 +225,30 @@ fn heard(event: Arc<Event>) -> Heard {
         }
         _ => Heard::Event(event),
     }
+}
+
+/// Takes what passes of the events with these ids, as much as may be taken or looked at in one go. Returns where to go on.
+fn gather(ring: &Ring, filter: &EventFilter, ids: Range<u64>, ready: &mut VecDeque<Arc<Event>>) -> u64 {
+    if filter.queues.is_empty() || filter.queues.len() > QUEUES_BY_ID_MAX {
+        for (looked_at, event) in ring.from(ids.start).enumerate() {
+            if event.id >= ids.end || looked_at == EVENTS_SCAN_MAX || ready.len() == EVENTS_READ_MAX {
+                return event.id.min(ids.end);
+            }
+            if filter.passes(event) {
+                ready.push_back(event.clone());
+            }
+        }
+        return ids.end;
+    }
+    let first_ones = |queue| ring.about(queue, ids.clone()).take(EVENTS_READ_MAX);
+    let mut some: Vec<&Arc<Event>> =
+        filter.queues.iter().map(Some).chain([None]).flat_map(first_ones).collect();
+    some.sort_unstable_by_key(|event| event.id);
+    // The first ones of all queues are among the first ones of each.
+    some.truncate(EVENTS_READ_MAX);
+    let end = if some.len() == EVENTS_READ_MAX { some.last().map(|event| event.id + 1) } else { None };
+    ready.extend(some.into_iter().filter(|event| filter.passes(event)).cloned());
+    end.unwrap_or(ids.end)
 }
 
 /// Where one begins who heard everything up to `after`.

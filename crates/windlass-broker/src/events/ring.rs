@@ -1,17 +1,26 @@
 //! The last events, bounded by number and by bytes. Their ids follow each other without a hole. Beside them, the latest figures.
+//!
+//! Most listeners follow a queue or two of many, so the events of each queue are known by their ids: a listener looks at
+//! those, not at everything that happened.
 
 use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::ops::Range;
 use std::sync::Arc;
 
+use foldhash::HashMap;
+use windlass_core::Name;
 use windlass_core::limits::{EVENTS_KEPT_BYTES_MAX, EVENTS_KEPT_MAX};
 
-use super::Event;
+use super::{Event, EventData};
 
 #[derive(Debug)]
 pub(super) struct Ring {
     /// The id of the oldest event that is here; if there is none, the id that the next will have.
     first: u64,
     events: VecDeque<Arc<Event>>,
+    /// The ids of those that are about a queue, and of those that everybody hears (`None`), in order.
+    by_queue: HashMap<Option<Name>, VecDeque<u64>>,
     bytes: usize,
     figures: Figures,
 }
@@ -28,7 +37,8 @@ pub(super) struct Figures {
 
 impl Ring {
     pub(super) fn new(first: u64) -> Self {
-        Self { first, events: VecDeque::new(), bytes: 0, figures: Figures::default() }
+        let (events, by_queue) = (VecDeque::new(), HashMap::default());
+        Self { first, events, by_queue, bytes: 0, figures: Figures::default() }
     }
 
     pub(super) fn first(&self) -> u64 {
@@ -47,18 +57,39 @@ impl Ring {
         let mut gone = Vec::new();
         if first != self.end() {
             gone.extend(self.events.drain(..));
+            self.by_queue.clear();
             self.bytes = 0;
             self.first = first;
         }
-        self.bytes += events.iter().map(|event| event.weight()).sum::<usize>();
-        self.events.extend(events);
+        for event in events {
+            self.bytes += event.weight();
+            self.index(&event);
+            self.events.push_back(event);
+        }
         while self.events.len() > EVENTS_KEPT_MAX || self.bytes > EVENTS_KEPT_BYTES_MAX {
             let Some(oldest) = self.events.pop_front() else { break };
             self.bytes -= oldest.weight();
             self.first += 1;
+            self.forget(&oldest);
             gone.push(oldest);
         }
         gone
+    }
+
+    fn index(&mut self, event: &Event) {
+        if let Some(topic) = topic(event) {
+            self.by_queue.entry(topic).or_default().push_back(event.id);
+        }
+    }
+
+    /// What is known of the oldest event of all, which is the oldest of its queue too.
+    fn forget(&mut self, event: &Event) {
+        if let Some(Entry::Occupied(mut ids)) = topic(event).map(|topic| self.by_queue.entry(topic)) {
+            ids.get_mut().pop_front();
+            if ids.get().is_empty() {
+                ids.remove();
+            }
+        }
     }
 
     pub(super) fn figures(&self) -> &Figures {
@@ -78,6 +109,22 @@ impl Ring {
         let skipped = usize::try_from(id.saturating_sub(self.first)).unwrap_or(usize::MAX);
         self.events.range(skipped.min(self.events.len())..)
     }
+
+    /// The events about a queue, or those that everybody hears, of those with these ids that are here.
+    pub(super) fn about(&self, queue: Option<&Name>, ids: Range<u64>) -> impl Iterator<Item = &Arc<Event>> {
+        let known = self.by_queue.get(&queue.cloned());
+        let skipped = known.map_or(0, |known| known.partition_point(|id| *id < ids.start));
+        let some = known.into_iter().flat_map(move |known| known.range(skipped..));
+        some.take_while(move |id| **id < ids.end).filter_map(|id| self.events.get((id - self.first) as usize))
+    }
+}
+
+/// Under what listeners of queues find it, if they do.
+fn topic(event: &Event) -> Option<Option<Name>> {
+    match event.data {
+        EventData::Missed(_) => Some(None),
+        _ => event.queue().cloned().map(Some),
+    }
 }
 
 #[cfg(test)]
@@ -85,14 +132,44 @@ mod tests {
     use windlass_core::Name;
 
     use super::*;
-    use crate::events::{EventData, EventKind};
+    use crate::events::EventKind;
 
-    fn events(ids: std::ops::Range<u64>) -> VecDeque<Arc<Event>> {
-        let name = Name::new("q").unwrap();
-        let event = |id| {
-            Arc::new(Event { id, ..Event::new(EventKind::QueuePaused, 0, EventData::Queue(name.clone())) })
+    /// By turns about two queues and about none.
+    fn events(ids: Range<u64>) -> VecDeque<Arc<Event>> {
+        let data = |id: u64| match id % 3 {
+            0 => EventData::Queue(name("even")),
+            1 => EventData::Queue(name("odd")),
+            _ if id == 5 => EventData::Missed(None),
+            _ => EventData::Worker(name("w")),
         };
-        ids.map(event).collect()
+        ids.map(|id| Arc::new(Event { id, ..Event::new(EventKind::QueuePaused, 0, data(id)) })).collect()
+    }
+
+    fn name(text: &str) -> Name {
+        Name::new(text).unwrap()
+    }
+
+    fn about(ring: &Ring, queue: Option<&str>, ids: Range<u64>) -> Vec<u64> {
+        ring.about(queue.map(name).as_ref(), ids).map(|event| event.id).collect()
+    }
+
+    #[test]
+    fn a_queue_has_its_own_events() {
+        let mut ring = Ring::new(0);
+        ring.append(events(0..10));
+        assert_eq!(about(&ring, Some("even"), 0..10), [0, 3, 6, 9]);
+        assert_eq!(about(&ring, Some("odd"), 2..7), [4]);
+        assert_eq!(about(&ring, Some("none"), 0..10), [0; 0]);
+        assert_eq!(about(&ring, None, 0..10), [5]);
+        ring.append(events(12..16));
+        assert_eq!(about(&ring, Some("even"), 0..99), [12, 15]);
+        let max = EVENTS_KEPT_MAX.min(EVENTS_KEPT_BYTES_MAX / 900) as u64;
+        ring.append(events(16..16 + max));
+        assert_eq!(about(&ring, Some("even"), 0..25), [18, 21, 24]);
+        assert_eq!(
+            ring.by_queue.values().map(VecDeque::len).sum::<usize>(),
+            ring.events.iter().filter(|event| event.queue().is_some()).count()
+        );
     }
 
     #[test]

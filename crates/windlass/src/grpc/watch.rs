@@ -110,6 +110,7 @@ impl Watch {
                 () = sender.closed() => return,
                 next = self.next() => message = next,
             }
+            state.api.room.breathe().await;
         }
         self.events.cut();
         let farewell = Duration::from_millis(LISTENER_FAREWELL_MS_MAX);

@@ -1,18 +1,26 @@
 //! The thread that serves listeners.
 //!
 //! A thousand listeners who hear everything want more of a processor than all the tasks that they hear of. So they share one
-//! thread, and the system gives that thread less than the others when there is not enough for all. It is started by the first listener.
+//! thread with what the broker does for them, and the system gives that thread less than the others when there is not enough for all.
+//! Less is not enough where there are few cores: a thread that is at it keeps its core for some milliseconds, and a submit waits for
+//! its turn more than once. So listeners are served in short bursts with pauses between them ([`Room::breathe`]), each in its turn. Those who
+//! come late in a round get what happened since then too: more listeners make fewer and larger pieces.
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// How the thread stands back: it gets about a quarter of a core where everybody wants one. With less, listeners of a busy machine
 /// would hear of things long after they happened.
 const NICENESS: i32 = 5;
+/// A burst of work for listeners, in time of the processor, and the pause after it in parts of what it took.
+const BURST: Duration = Duration::from_millis(1);
+const PAUSE: u32 = 2;
+const PAUSE_MAX: Duration = Duration::from_millis(20);
 /// How long the last words to listeners may take.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -21,12 +29,28 @@ pub(crate) struct Room {
     thread: OnceLock<Handle>,
     listeners: TaskTracker,
     over: CancellationToken,
+    /// The time that the thread had taken when the last pause ended. Those who wait for it are served in the order in which they came.
+    paused_at: Mutex<Duration>,
 }
 
 impl Room {
     pub(crate) fn spawn(&self, serving: impl Future<Output = ()> + Send + 'static) {
-        let handle = self.thread.get_or_init(|| open(self.over.clone()).unwrap_or_else(Handle::current));
-        handle.spawn(self.listeners.track_future(serving));
+        self.handle().spawn(self.listeners.track_future(serving));
+    }
+
+    pub(crate) fn handle(&self) -> &Handle {
+        self.thread.get_or_init(|| open(self.over.clone()).unwrap_or_else(Handle::current))
+    }
+
+    /// To be called by a listener in this room before it is served: it may be time for a pause.
+    pub(crate) async fn breathe(&self) {
+        let mut paused_at = self.paused_at.lock().await;
+        let taken = taken_by_thread().saturating_sub(*paused_at);
+        if taken >= BURST {
+            // sleep: that others have the core meanwhile is the purpose.
+            tokio::time::sleep((taken * PAUSE).min(PAUSE_MAX)).await;
+            *paused_at = taken_by_thread();
+        }
     }
 
     /// Ready when everybody who was asked to leave has left, or took too long.
@@ -42,6 +66,11 @@ impl Drop for Room {
     fn drop(&mut self) {
         self.over.cancel();
     }
+}
+
+fn taken_by_thread() -> Duration {
+    let taken = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(taken).unwrap_or_default()
 }
 
 /// `None` if there can be no such thread; then listeners are served like everybody else.

@@ -85,7 +85,10 @@ impl Writer {
                 biased;
                 () = state.closing.cancelled() => return End::Stopping,
                 () = self.sender.closed() => return End::Gone,
-                heard = self.listener.recv() => self.piece(heard),
+                heard = self.listener.recv() => {
+                    state.room.breathe().await;
+                    self.piece(heard)
+                }
                 // sleep: something must be written now and then, or nobody notices a broken connection.
                 () = tokio::time::sleep(Duration::from_millis(LISTENER_BEAT_MS)) => {
                     self.sign(format_args!(": still here"))

@@ -20,6 +20,8 @@ use crate::api::State;
 /// What the connection gathers before it writes, and what it may hold at most: a write, and one message that did not fit.
 const GATHERED_BYTES: usize = 16 * 1024;
 const HELD_BYTES_MAX: usize = LISTENER_WRITE_BYTES_MAX * 4;
+/// Writes in one turn: enough for one that hears everything while a thousand others have their turns.
+const PIECES_MAX: usize = 16;
 
 pub(super) fn answer(state: &Arc<State>, upgrade: WebSocketUpgrade, listener: Listener) -> Response {
     let state = state.clone();
@@ -99,7 +101,10 @@ impl Connection {
                         continue;
                     }
                 },
-                heard = self.listener.recv() => within(patience, self.write(heard)).await,
+                heard = self.listener.recv() => {
+                    state.room.breathe().await;
+                    self.write_all(heard, patience).await
+                }
                 _ = beat.tick() => {
                     if self.heard_at.elapsed() > Duration::from_millis(LISTENER_SILENT_MS_MAX) {
                         return End::Gone;
@@ -126,6 +131,16 @@ impl Connection {
             self.socket.feed(Message::Text(message)).await?;
         }
         self.socket.flush().await
+    }
+
+    /// What there is, in so many pieces at most that the others come to their turn.
+    async fn write_all(&mut self, first: Heard, patience: Duration) -> Result<(), End> {
+        within(patience, self.write(first)).await?;
+        for _ in 1..PIECES_MAX {
+            let Some(heard) = self.listener.more() else { break };
+            within(patience, self.write(heard)).await?;
+        }
+        Ok(())
     }
 
     /// What there is, up to a size.

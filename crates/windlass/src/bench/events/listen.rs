@@ -18,8 +18,8 @@ use crate::bench::{Error, io};
 
 /// What the process says when all of them listen.
 pub(super) const READY: &str = "ready";
-/// As the broker's own thread for listeners: in life they are on other machines.
-const NICENESS: i32 = 5;
+/// In life they are on other machines, so here they take what the broker and its load leave.
+const NICENESS: i32 = 19;
 /// Connections that are opened at once.
 const OPENING: usize = 50;
 /// How long what is under way may take to arrive after the load.

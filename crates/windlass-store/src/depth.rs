@@ -48,7 +48,12 @@ impl Depths {
         }
     }
 
-    fn of(&self, scope: Scope, name: &Name) -> i64 {
+    #[cfg(feature = "redis")]
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&(Scope, Name), i64)> {
+        self.0.iter().map(|(whose, more)| (whose, *more))
+    }
+
+    pub(crate) fn of(&self, scope: Scope, name: &Name) -> i64 {
         self.0.get(&(scope, name.clone())).copied().unwrap_or(0)
     }
 }

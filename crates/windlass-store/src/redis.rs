@@ -10,10 +10,14 @@
 //! | key | type | holds |
 //! |---|---|---|
 //! | `meta` | hash | the format, and the last number of tasks, claims, beats, terms and events |
-//! | `t/<name>` | hash | a task: the line that scripts read, record, body, claim, lease, progress (`lua/task.lua`) |
+//! | `t/<name>` | hash | a task: the line that scripts read, record, body, claim, lease, progress (`lua/row.lua`) |
 //! | `ids` | hash | names by id |
-//! | `ready/<queue>/<type>` | sorted set | pending tasks by priority and place in line |
-//! | `lanes/<queue>` | set | the types of a queue that have pending tasks |
+//! | `ready/<queue>/<type>`, `…/<key>` | sorted sets | pending tasks by priority and place in line; those of each key apart |
+//! | `lanes/<queue>` | sorted set | the first task of every type and priority of a queue |
+//! | `turns/…`, `ranks/…`, `tops/…`, `rounds/…`, `shares/<key>`, `parties/<queue>` | | how keys take turns (`lua/lanes.lua`) |
+//! | `limits`, `limit_order`, `windows`, `alarms` | hash, sorted set, hash, sorted set | limits; by name; starts of late; when each has a token again |
+//! | `waiting`, `running` | hashes | what counts towards types and keys |
+//! | `shut/<limit>` | set | lanes that a closed limit keeps away (`lua/gates.lua`) |
 //! | `age/<queue>` | sorted set | pending tasks by when they were added |
 //! | `state/<n>` | sorted set | tasks of a state by number, for lists |
 //! | `wakes`, `prunes` | sorted sets | tasks by the time at which somebody must look |
@@ -36,6 +40,11 @@
 //! `transact.rs`). A script sees a task only by its line; what it changes by itself, which is the claim, stands beside the
 //! record and is applied to it by core when the row is read (`row.rs`).
 //!
+//! Which task is next only a script can say, since it must be as things are at that moment. So the choice under limits, turns and
+//! ageing is core's `flow` once more, in Lua (`lua/choice.lua`), and held against core by tests, draw by draw. A limit that
+//! closes moves nothing: a claim that meets what it blocks takes that out of the order that claims look at, and it goes back
+//! when the limit opens. So blocked work costs no look, and work without limits not even the question.
+//!
 //! # When something fails
 //!
 //! - An answer that is lost is asked for again with the same number (`link.rs`): a script that did its work tells so.
@@ -51,12 +60,14 @@ mod hints;
 mod insert;
 mod lead;
 mod leases;
+mod limits;
 mod link;
 mod listen;
 mod named;
 mod open;
 mod operations;
 mod options;
+mod outlook;
 mod plan;
 mod read;
 mod recent;
@@ -77,6 +88,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use windlass_core::flow::{Scope, Status};
+use windlass_core::limits::LANES_MAX;
 use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{Name, Record, Task, TaskId, Transition, Workflow};
@@ -84,17 +96,13 @@ use windlass_core::{Name, Record, Task, TaskId, Transition, Workflow};
 use crate::clock::Clock;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
-    Feature, Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
+    Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
     ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Restore, Restored, Scan,
     ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation,
     WriteSchedule,
 };
 use hints::{Hint, Horizon, Lane, Loop};
 pub use options::{Options, PREFIX_DEFAULT};
-
-/// What this store can do beside the basics.
-const FEATURES: [Feature; 5] =
-    [Feature::UniqueKeys, Feature::Schedules, Feature::Operations, Feature::Dependencies, Feature::Workflows];
 
 #[derive(Debug)]
 pub struct RedisStore {
@@ -115,6 +123,7 @@ struct Shared {
     waits: waits::Waits,
     watch: Mutex<leases::Watch>,
     recent: recent::Recent,
+    limits_mark: Mutex<limits::Mark>,
     leader: lead::Leader,
     /// It may be this process' turn to lead.
     turn: Notify,
@@ -145,6 +154,7 @@ impl Shared {
                 Loop::Schedules => self.signals.schedules.notify_one(),
                 Loop::Operations => self.signals.operations.notify_one(),
                 Loop::Dependents => self.signals.dependents.notify_one(),
+                Loop::Gates => self.signals.gates.notify_one(),
                 Loop::Leader => self.turn.notify_one(),
                 Loop::Listens => self.want_events(),
                 Loop::WhoListens => self.audience.asked.notify_one(),
@@ -160,8 +170,10 @@ impl Shared {
             hint.lanes.insert(Lane::Queue(queue.clone()));
         }
         let mut args = self.args(&hint);
-        args.text(queue.as_str()).flag(paused);
-        self.link.run(&script::PAUSE, &args).await?;
+        args.text(queue.as_str()).flag(paused).number(LANES_MAX as u64);
+        if reply::is_text(&self.link.run(&script::PAUSE, &args).await?, "crowded") {
+            return Err(Error::TooManyLanes);
+        }
         self.heed(&hint);
         Ok(())
     }
@@ -174,14 +186,10 @@ impl RedisStore {
     }
 }
 
-fn unsupported(feature: Feature) -> Error {
-    Error::Unsupported { store: "redis", feature }
-}
-
 #[async_trait]
 impl Store for RedisStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "redis", durability: self.durability, persistent: true, features: &FEATURES }
+        Capabilities { name: "redis", durability: self.durability, persistent: true, ..Capabilities::FULL }
     }
 
     async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {
@@ -286,24 +294,24 @@ impl Store for RedisStore {
         self.shared.write_operation(write).await
     }
 
-    async fn set_limit(&self, _: SetLimit) -> Result<LimitWritten, Error> {
-        Err(unsupported(Feature::Flow))
+    async fn set_limit(&self, set: SetLimit) -> Result<LimitWritten, Error> {
+        self.shared.set_limit(&set).await
     }
 
-    async fn limit(&self, _: Scope, _: &Name) -> Result<Option<Status>, Error> {
-        Ok(None)
+    async fn limit(&self, scope: Scope, name: &Name) -> Result<Option<Status>, Error> {
+        self.shared.limit(scope, name).await
     }
 
-    async fn limits(&self, _: ListLimits) -> Result<Vec<Status>, Error> {
-        Ok(Vec::new())
+    async fn limits(&self, list: ListLimits) -> Result<Vec<Status>, Error> {
+        self.shared.limits(&list).await
     }
 
-    async fn holds(&self, _: &Record) -> Result<Vec<Hold>, Error> {
-        Ok(Vec::new())
+    async fn holds(&self, record: &Record) -> Result<Vec<Hold>, Error> {
+        self.shared.holds(record).await
     }
 
     async fn open_gates(&self) -> Result<Option<u64>, Error> {
-        Ok(None)
+        self.shared.open_gates().await
     }
 
     async fn insert_workflow(&self, insert: InsertWorkflow) -> Result<WorkflowInserted, Error> {

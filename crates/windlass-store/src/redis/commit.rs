@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use windlass_core::{Change, Record, State, TaskId, Transition};
+use windlass_core::{Change, Record, State, TaskId, Transition, UniqueKey};
 
 use super::Shared;
 use super::hints::Hint;
@@ -111,8 +111,13 @@ impl Shared {
             known.into_iter().map(|known| known.or_else(|| rows.next().flatten())).collect::<Vec<_>>();
         let holders = self.holders(transitions, &records).await?;
         let mut seen: HashMap<&TaskId, Option<Record>> = HashMap::new();
+        // Unique keys that were taken back before, each by the task of this id.
+        let mut taken: HashMap<UniqueKey, &TaskId> = HashMap::new();
         let mut fates = Vec::with_capacity(transitions.len());
         for ((transition, record), holder) in transitions.iter().zip(records).zip(holders) {
+            let key = record.as_ref().and_then(|record| record.unique.as_ref()).map(|hold| hold.key.clone());
+            let taker = key.as_ref().and_then(|key| taken.get(key)).and_then(|id| seen[id].clone());
+            let holder = taker.or(holder).and_then(|holder| as_seen(holder, &seen));
             let current = seen.entry(&transition.id).or_insert(record);
             let Some(record) = current else {
                 fates.push(Fate::Answer(Committed::Missing));
@@ -127,7 +132,11 @@ impl Shared {
             if matches!(transition.change, Change::Removed { .. }) {
                 *current = None;
             }
-            fates.push(Fate::Write(Decided { record: before, change: transition.change.clone(), holder }));
+            let decided = Decided { record: before, change: transition.change.clone(), holder };
+            if let Some(key) = key.filter(|_| decided.takes_key()) {
+                taken.insert(key, &transition.id);
+            }
+            fates.push(Fate::Write(decided));
         }
         Ok(fates)
     }
@@ -194,6 +203,14 @@ impl Shared {
 
     pub(super) fn args(&self, hint: &Hint) -> Args {
         Args::new(&hint.write(&self.origin))
+    }
+}
+
+/// Who has a key as the transitions before leave it: one that ended has let go of it.
+fn as_seen(holder: Record, seen: &HashMap<&TaskId, Option<Record>>) -> Option<Record> {
+    match seen.get(&holder.id) {
+        None => Some(holder),
+        Some(current) => current.clone().filter(|current| !current.state.is_terminal()),
     }
 }
 

@@ -31,6 +31,8 @@ pub(super) enum Loop {
     Schedules,
     Operations,
     Dependents,
+    /// A rate is used up: its next token is to be waited for.
+    Gates,
     /// Nobody leads any more.
     Leader,
     /// The one who says it wants to hear of what happens.
@@ -48,10 +50,11 @@ pub(super) enum Lane {
 }
 
 impl Loop {
-    const ALL: [(Loop, char); 6] = [
+    const ALL: [(Loop, char); 7] = [
         (Loop::Schedules, 's'),
         (Loop::Operations, 'o'),
         (Loop::Dependents, 'd'),
+        (Loop::Gates, 'g'),
         (Loop::Leader, 'l'),
         (Loop::Listens, 'e'),
         (Loop::WhoListens, 'w'),

@@ -1,20 +1,24 @@
 //! Adding tasks: in one call where each stands alone, or by a plan where they look at others.
 
-use windlass_core::limits::CONFLICT_TRIES_MAX;
+use windlass_core::limits::{CONFLICT_TRIES_MAX, LANES_MAX};
 use windlass_core::{NewTask, Record};
 
 use super::Shared;
 use super::hints::Hint;
-use super::plan::{Outlook, Plan};
+use super::limits;
+use super::outlook::Outlook;
+use super::plan::Plan;
 use super::row::{self, Row};
 use super::{reply, script};
 use crate::depth::Room;
-use crate::store::{Error, Feature, Insert, Inserted};
+use crate::store::{Error, Insert, Inserted};
+
+/// A limit that is full is told by this many words; a row has more.
+const LIMIT_FULL_WORDS: usize = 3;
 
 impl Shared {
     pub(super) async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {
         self.check_open()?;
-        supported(&insert.tasks)?;
         if insert.tasks.is_empty() {
             return Ok(Vec::new());
         }
@@ -32,11 +36,14 @@ impl Shared {
         let mut hint = Hint::default();
         records.iter().for_each(|record| hint.add(record));
         let mut args = self.args(&hint);
-        args.bound(insert.max_depth).number(records.len() as u64);
+        args.bound(insert.max_depth).number(LANES_MAX as u64).number(records.len() as u64);
         for (new, record) in insert.tasks.iter().zip(&records) {
             row::add_args(&mut args, new, record);
         }
         let answer = self.link.call(&script::INSERT, &args).await?;
+        if reply::is_text(&answer.value, "crowded") {
+            return Err(Error::TooManyLanes);
+        }
         let repeated = answer.repeated;
         let answers = reply::list(answer.value)?.into_iter();
         let answers = answers.zip(insert.tasks.iter().zip(records));
@@ -84,6 +91,9 @@ fn inserted(answer: redis::Value, new: &NewTask, record: Record, repeated: bool)
             let number = u64::try_from(number).map_err(|_| reply::wrong("a negative number"))?;
             Ok(Inserted::New(Record { seq: number, order: number, ..record }))
         }
+        redis::Value::Array(words) if words.len() == LIMIT_FULL_WORDS => {
+            Ok(Inserted::LimitFull(Box::new(limits::full(words)?)))
+        }
         redis::Value::Array(_) => {
             let row = Row::read(answer)?.ok_or_else(|| reply::wrong("a row without fields"))?;
             if repeated && new.body.fingerprint.is_none() {
@@ -97,13 +107,5 @@ fn inserted(answer: redis::Value, new: &NewTask, record: Record, repeated: bool)
             }
         }
         _ => Ok(Inserted::QueueFull),
-    }
-}
-
-/// Whether this store has all that the tasks ask for.
-pub(super) fn supported(tasks: &[NewTask]) -> Result<(), Error> {
-    match tasks.iter().any(|new| new.key.is_some()) {
-        true => Err(super::unsupported(Feature::Flow)),
-        false => Ok(()),
     }
 }

@@ -121,6 +121,7 @@ impl Shared {
             &signals.schedules,
             &signals.operations,
             &signals.dependents,
+            &signals.gates,
         ] {
             signal.notify_one();
         }

@@ -142,7 +142,8 @@ fn is_passing(error: &RedisError) -> bool {
         ErrorKind::Server(kind) => {
             matches!(kind, BusyLoading | ClusterDown | MasterDown | ReadOnly | TryAgain)
         }
-        _ => error.is_io_error(),
+        // A long script of somebody else runs, and this call was not begun.
+        _ => error.is_io_error() || error.code() == Some("BUSY"),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::store::{Durability, Error, Signals};
 
 /// The version of the layout that `redis.rs` describes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 impl RedisStore {
     /// Connects, checks that Redis can keep tasks, and begins to serve.
@@ -29,6 +29,7 @@ impl RedisStore {
             waits: Default::default(),
             watch: Default::default(),
             recent: Default::default(),
+            limits_mark: Default::default(),
             leader: Default::default(),
             turn: Default::default(),
             hears: Default::default(),

@@ -5,72 +5,21 @@
 //! the same rules of core as in every store. The result is one transaction, whose guards are what the decisions rest on. If
 //! one of them fails, everything is read and weighed again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
+use windlass_core::flow::{Full, Scope};
+use windlass_core::limits::LANES_MAX;
 use windlass_core::unique::{self, Contest};
 use windlass_core::{Body, Ended, Name, NewTask, Record, Task, TaskId};
 
-use super::Shared;
 use super::commit::Decided;
-use super::read::By;
+use super::limits;
+use super::outlook::{Bound, Outlook};
 use super::reply;
 use super::row;
 use super::transact::Transaction;
-use crate::depth::Room;
+use crate::depth::{Depths, Room};
 use crate::store::{Error, Inserted, depends_on};
-
-/// What is in the store of all that some tasks look at.
-#[derive(Debug, Default)]
-pub(super) struct Outlook {
-    /// Tasks whose ids are asked for, with their bodies.
-    ids: HashMap<TaskId, Task>,
-    /// Who took each unique key last.
-    holders: HashMap<String, Task>,
-    parents: HashMap<TaskId, Record>,
-    waiting: HashMap<Name, u64>,
-    /// All of these tasks, by number.
-    records: HashMap<u64, Record>,
-}
-
-impl Outlook {
-    pub(super) async fn read(shared: &Shared, tasks: &[NewTask], room: Room) -> Result<Outlook, Error> {
-        let mut outlook = Outlook::default();
-        let rows = shared.look_up(tasks.iter().map(|new| By::Id(&new.id)), true).await?;
-        for row in rows.into_iter().flatten() {
-            outlook.ids.insert(row.record.id.clone(), row.task()?);
-        }
-        let keys: Vec<&str> =
-            tasks.iter().filter_map(|new| new.unique.as_ref()).map(|unique| unique.key.as_str()).collect();
-        let holders = shared.look_up(keys.iter().map(|key| By::Key(key)), true).await?;
-        for (key, row) in keys.iter().zip(holders) {
-            if let Some(row) = row {
-                outlook.holders.insert((*key).to_owned(), row.task()?);
-            }
-        }
-        let parents: Vec<&TaskId> = tasks.iter().flat_map(|new| new.body.dependencies()).collect();
-        for row in shared.look_up(parents.into_iter().map(By::Id), false).await?.into_iter().flatten() {
-            outlook.parents.insert(row.record.id.clone(), row.record);
-        }
-        if let Room::Bounded { max_depth: Some(_) } = room {
-            for new in tasks {
-                if !outlook.waiting.contains_key(&new.queue) {
-                    let queue = shared.queues(Some(&new.queue)).await?.pop();
-                    outlook.waiting.insert(new.queue.clone(), queue.map_or(0, |queue| queue.waiting()));
-                }
-            }
-        }
-        let tasks = outlook.holders.values().chain(outlook.ids.values()).map(|task| &task.record);
-        let records = tasks.chain(outlook.parents.values());
-        outlook.records = records.map(|record| (record.seq, record.clone())).collect();
-        Ok(outlook)
-    }
-}
-
-impl Outlook {
-    pub(super) fn is_taken(&self, id: &TaskId) -> bool {
-        self.ids.contains_key(id)
-    }
-}
 
 /// A task that is to be added.
 #[derive(Debug)]
@@ -102,7 +51,7 @@ pub(super) struct Plan {
     /// Tasks of the store that give way or are waited for, as they are then.
     changed: HashMap<u64, Record>,
     evicted: HashSet<u64>,
-    depths: HashMap<Name, i64>,
+    depths: Depths,
 }
 
 /// An answer, but for the numbers that only the commit gives.
@@ -134,7 +83,7 @@ impl Plan {
             keys: HashMap::new(),
             changed: HashMap::new(),
             evicted: HashSet::new(),
-            depths: HashMap::new(),
+            depths: Depths::default(),
         }
     }
 
@@ -161,10 +110,19 @@ impl Plan {
     }
 
     pub(super) fn finish(mut self) -> (Transaction, Vec<Draft>) {
-        if let Room::Bounded { max_depth: Some(max) } = self.room {
-            for (queue, more) in self.depths.iter().filter(|(_, more)| **more > 0) {
-                let left = i64::try_from(max).unwrap_or(i64::MAX).saturating_sub(*more);
-                self.transaction.guard("room", &[queue.as_str(), &left.to_string()]);
+        let queues: BTreeSet<&Name> = self.added.iter().map(|added| &added.record.queue).collect();
+        for queue in queues {
+            self.transaction.guard("queue", &[queue.as_str(), &LANES_MAX.to_string()]);
+        }
+        let Room::Bounded { max_depth } = self.room else { return (self.transaction, self.drafts) };
+        self.transaction.guard("is", &["meta", limits::MARK, &self.outlook.limits]);
+        for ((scope, name), more) in self.depths.all().filter(|(_, more)| *more > 0) {
+            let left = |max: u64| i64::try_from(max).unwrap_or(i64::MAX).saturating_sub(more).to_string();
+            if let Some(max) = max_depth.filter(|_| *scope == Scope::Queue) {
+                self.transaction.guard("room", &[name.as_str(), &left(max)]);
+            }
+            if let Some(bound) = self.outlook.bounds.get(&(*scope, name.clone())) {
+                self.transaction.guard("under", &[&limits::known_as(*scope, name), &left(bound.max)]);
             }
         }
         (self.transaction, self.drafts)
@@ -194,8 +152,10 @@ impl Plan {
         if let Some(refused) = evict.as_ref().and_then(|(_, holder, _)| depends_on(new, holder)) {
             return Draft::Answer(refused);
         }
-        if self.is_full(new, evict.as_ref().map(|(_, holder, _)| holder)) {
-            return Draft::Answer(Inserted::QueueFull);
+        evict.iter().for_each(|(_, holder, _)| self.depths.go(holder));
+        if let Some(refused) = self.no_room(new) {
+            evict.iter().for_each(|(_, holder, _)| self.depths.stay(holder));
+            return Draft::Answer(refused);
         }
         self.guard(new, holder);
         let old = evict.map(|(met, holder, change)| self.evict(met, holder, change));
@@ -268,12 +228,21 @@ impl Plan {
         self.outlook.records.get(&seq).expect("what was met was read")
     }
 
-    fn is_full(&self, new: &NewTask, evicted: Option<&Record>) -> bool {
-        let Room::Bounded { max_depth: Some(max) } = self.room else { return false };
-        let waiting = self.outlook.waiting.get(&new.queue).copied().unwrap_or(0) as i64;
-        let more = self.depths.get(&new.queue).copied().unwrap_or(0);
-        let freed = evicted.is_some_and(|holder| holder.waits() && holder.queue == new.queue);
-        waiting + more - i64::from(freed) >= i64::try_from(max).unwrap_or(i64::MAX)
+    /// The answer to a task for which there is no room, if what was looked at before it were done.
+    fn no_room(&self, new: &NewTask) -> Option<Inserted> {
+        let Room::Bounded { max_depth } = self.room else { return None };
+        let is_full = |waiting: u64, more: i64, max: u64| {
+            waiting as i64 + more >= i64::try_from(max).unwrap_or(i64::MAX)
+        };
+        let waiting = self.outlook.waiting.get(&new.queue).copied().unwrap_or(0);
+        if max_depth.is_some_and(|max| is_full(waiting, self.depths.of(Scope::Queue, &new.queue), max)) {
+            return Some(Inserted::QueueFull);
+        }
+        limits::scopes(&new.queue, &new.kind, new.key.as_ref()).find_map(|(scope, name)| {
+            let Bound { max, waiting } = *self.outlook.bounds.get(&(scope, name.clone()))?;
+            let full = || Box::new(Full { scope, name: name.clone(), max });
+            is_full(waiting, self.depths.of(scope, name), max).then(|| Inserted::LimitFull(full()))
+        })
     }
 
     /// What must still be true for the task to be added.
@@ -299,9 +268,6 @@ impl Plan {
     }
 
     fn evict(&mut self, met: Met, holder: Record, change: windlass_core::Change) -> (Option<usize>, Record) {
-        if holder.waits() {
-            *self.depths.entry(holder.queue.clone()).or_default() -= 1;
-        }
         let step = Decided::plain((holder, change)).step();
         let after = step.after.clone();
         match met {
@@ -338,7 +304,7 @@ impl Plan {
             self.transaction.act("await", &[parent, &name]);
         }
         let place = self.added.len();
-        *self.depths.entry(new.queue.clone()).or_default() += 1;
+        self.depths.come(new);
         self.ids.insert(new.id.clone(), place);
         if let Some(asked) = &new.unique {
             self.keys.insert(asked.key.as_str().to_owned(), Met::Added(place));

@@ -130,12 +130,23 @@ impl Shared {
 
     pub(super) async fn position(&self, record: &Record) -> Result<Option<u64>, Error> {
         self.check_open()?;
-        let key = self.key(&format!("ready/{}/{}", record.queue, record.kind));
-        let rank = self.link.ask(redis::cmd("ZRANK").arg(key).arg(row::name(record.seq))).await?;
+        let mut key = self.key(&format!("ready/{}/{}", record.queue, record.kind));
+        if let Some(own) = &record.key {
+            key.push_str(&format!("/{own}"));
+        }
+        let rank = self.link.ask(redis::cmd("ZRANK").arg(&key).arg(row::name(record.seq))).await?;
         if matches!(rank, redis::Value::Nil) {
             return Ok(None);
         }
-        Ok(Some(reply::number(rank)?).filter(|rank| *rank <= POSITION_MAX))
+        let mut rank = reply::number(rank)?;
+        if self.ages(&record.queue).await? {
+            // Only those of its priority count.
+            let level = u64::from(u8::MAX - record.priority.0);
+            let mut before = redis::cmd("ZCOUNT");
+            before.arg(key).arg("-inf").arg(format!("({}", level * row::ORDERS));
+            rank = rank.saturating_sub(reply::number(self.link.ask(&before).await?)?);
+        }
+        Ok(Some(rank).filter(|rank| *rank <= POSITION_MAX))
     }
 
     pub(super) async fn queues(&self, name: Option<&Name>) -> Result<Vec<QueueCounts>, Error> {

@@ -4,18 +4,14 @@ use windlass_core::State;
 
 use super::transact::Transaction;
 use super::workflows::encode;
-use super::{FEATURES, Shared, operations, reply, row, unsupported};
+use super::{Shared, operations, reply, row};
 use crate::embedded::codec;
-use crate::store::{Error, Feature, Moved, Restore, Restored};
+use crate::store::{Error, Moved, Restore, Restored};
 
 impl Shared {
     pub(super) async fn restore(&self, restore: Restore) -> Result<Vec<Restored>, Error> {
         self.check_open()?;
         self.waits.settled().await;
-        let keyed = restore.tasks.iter().any(|moved| moved.task.record.key.is_some());
-        if keyed && !FEATURES.contains(&Feature::Flow) {
-            return Err(unsupported(Feature::Flow));
-        }
         let mut transaction = Transaction::default();
         for workflow in &restore.workflows {
             if self.workflow(&workflow.id).await?.is_none() {

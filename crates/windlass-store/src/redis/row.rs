@@ -1,4 +1,4 @@
-//! A task as Redis keeps it, and back. See `lua/task.lua` for the fields of a row.
+//! A task as Redis keeps it, and back. See `lua/row.lua` for the fields of a row.
 //!
 //! Scripts know a task by its line and cannot read the record, so what they change by themselves stands beside it: a claim is
 //! applied to the record here, by core, whenever a row is read.
@@ -11,6 +11,12 @@ use super::link::Args;
 use super::reply::{self, wrong};
 use crate::embedded::codec;
 use crate::store::Error;
+
+/// Priority and order are one score: this many orders to a priority.
+pub(super) const ORDERS: u64 = 1 << 45;
+
+/// Stands for no key; no name has it.
+const NO_KEY: &str = "/";
 
 /// A row that was read: the record as it is now, and what stands beside it.
 #[derive(Debug, Clone)]
@@ -90,7 +96,7 @@ struct Line {
 impl Line {
     fn read(text: &str) -> Result<Line, Error> {
         let fields: Vec<&str> = text.split(' ').collect();
-        let [revision, order, _, _, _, _, _, _, _, awaited, _, _, queue, kind] = fields[..] else {
+        let [revision, order, _, _, _, _, _, _, _, awaited, _, _, queue, kind, _, _] = fields[..] else {
             return Err(wrong("a row of another shape"));
         };
         let number = |text: &str| text.parse().map_err(|_| wrong("a row with a wrong number"));
@@ -171,10 +177,11 @@ pub(super) fn add_args(args: &mut Args, new: &NewTask, record: &Record) {
     args.number(record.created_at).maybe(record.wake_at()).maybe(record.expires_at);
     args.text(group.map_or("-", Name::as_str)).text(record.queue.as_str()).text(record.kind.as_str());
     args.bytes(codec::encode_record(record, 0)).bytes(codec::encode_body(&new.body));
-    args.text(record.unique.as_ref().map_or("", |hold| hold.key.as_str()));
+    args.text(record.unique.as_ref().map_or("", |hold| hold.key.as_str())).number(record.ready_at);
+    args.text(record.key.as_ref().map_or(NO_KEY, Name::as_str));
 }
 
-/// The line of a task as another store had it; see `lua/task.lua` for its fields.
+/// The line of a task as another store had it; see `lua/row.lua` for its fields.
 pub(super) fn line(task: &Task) -> String {
     let Task { record, body } = task;
     let time = |at: Option<u64>| at.map_or("-".to_owned(), |at| at.to_string());
@@ -194,7 +201,8 @@ pub(super) fn line(task: &Task) -> String {
     words.push(group.map_or("-", Name::as_str).to_owned());
     // No call has made it.
     words.push("-".to_owned());
-    words.extend([record.queue.to_string(), record.kind.to_string()]);
+    words.extend([record.queue.to_string(), record.kind.to_string(), record.ready_at.to_string()]);
+    words.push(record.key.as_ref().map_or(NO_KEY, Name::as_str).to_owned());
     words.join(" ")
 }
 
@@ -234,7 +242,13 @@ impl Step {
             _ => "move",
         };
         args.text(name).text(before.id.as_str()).number(before.revision).text(act);
-        args.flag(change.takes_place()).number(after.state_name().index() as u64);
+        let place = match change {
+            // The last of those that it waits for has yet to end.
+            Change::Settled { .. } if matches!(after.state, State::Blocked { .. }) => "2",
+            change if change.takes_place() => "1",
+            _ => "0",
+        };
+        args.text(place).number(after.state_name().index() as u64);
         places(args, after);
         // Whether others wait for it is for the script to look at: it can change without a new revision.
         let prune_at = after.ended_at().map(|at| at.saturating_add(after.retention_ms));
@@ -247,6 +261,7 @@ impl Step {
             KeyFate::Freed => args.text(own).text("free").text(""),
             KeyFate::Taken { from } => args.text(own).text("take").text(from),
         };
+        args.number(after.ready_at);
     }
 }
 

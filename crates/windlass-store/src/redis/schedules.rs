@@ -7,7 +7,6 @@ use windlass_core::schedule::Schedule;
 
 use super::Shared;
 use super::hints::Loop;
-use super::insert::supported;
 use super::link::Args;
 use super::named::pairs;
 use super::plan::Plan;
@@ -49,12 +48,8 @@ impl Shared {
         self.waits.settled().await;
         let tasks = match &write.change {
             ScheduleChange::Fire { tasks, .. } => &tasks[..],
-            ScheduleChange::Put { schedule, .. } if schedule.definition.template.key.is_some() => {
-                return Err(super::unsupported(crate::store::Feature::Flow));
-            }
             _ => &[],
         };
-        supported(tasks)?;
         for _ in 0..CONFLICT_TRIES_MAX {
             let stored = self.schedule(&write.id).await?;
             let seen = stored.as_ref().map(|schedule| schedule.revision);

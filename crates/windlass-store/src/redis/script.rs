@@ -11,7 +11,17 @@ pub(super) struct Script {
 
 impl Script {
     fn new(name: &'static str, own: &str) -> Script {
-        let source = format!("{}\n{own}", include_str!("lua/task.lua"));
+        let shared = [
+            include_str!("lua/row.lua"),
+            include_str!("lua/gates.lua"),
+            include_str!("lua/lanes.lua"),
+            include_str!("lua/task.lua"),
+        ];
+        let choice = match name {
+            "claim" => concat!(include_str!("lua/choice.lua"), "\n", include_str!("lua/fronts.lua")),
+            _ => "",
+        };
+        let source = format!("{}\n{choice}\n{own}", shared.join("\n"));
         let hash = redis::Script::new(&source).get_hash().to_owned();
         Script { name, source, hash }
     }
@@ -36,9 +46,12 @@ scripts! {
     ENDINGS = "endings";
     EXPIRE = "expire";
     EXTEND = "extend";
+    HOLDERS = "holders";
     IDS = "ids";
     INSERT = "insert";
     LEAD = "lead";
+    LIMIT = "limit";
+    LIMITS = "limits";
     NAMES = "names";
     OBSERVE = "observe";
     PAGE = "page";
@@ -46,6 +59,7 @@ scripts! {
     QUEUES = "queues";
     READ = "read";
     SLOTS = "slots";
+    TOKENS = "tokens";
     TRANSACT = "transact";
     WORKFLOWS = "workflows";
 }

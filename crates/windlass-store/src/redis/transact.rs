@@ -98,7 +98,11 @@ impl Shared {
         let mut args = self.args(&hint);
         args.number(guard_count).append(guards).number(act_count).append(acts);
         let answer = self.link.run(&script::TRANSACT, &args).await?;
+        if reply::is_text(&answer, "crowded") {
+            return Err(Error::TooManyLanes);
+        }
         if reply::is_text(&answer, "stale") {
+            self.renew_limits_mark().await?;
             return Ok(None);
         }
         let answers = reply::list(answer)?;

@@ -8,6 +8,9 @@
 //!   nobody who came later is served with what one who came earlier did not see.
 //! - A caller that went away is noticed when its tasks are to be handed over, or by its own end; the tasks go back.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,6 +18,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot, watch};
+use windlass_core::limits::CLAIM_PAIRS_MAX;
 use windlass_core::{Name, Task};
 
 use super::Shared;
@@ -48,6 +52,8 @@ struct Inner {
     fresh: VecDeque<(u64, Ticket)>,
     arrivals: u64,
     lanes: BTreeSet<Lane>,
+    /// The pair of queue and type that was asked for last: those behind it are next.
+    turn: Option<(Name, Name)>,
 }
 
 #[derive(Debug)]
@@ -125,29 +131,38 @@ impl Waits {
         self.inner.lock().waiting.remove(ticket);
     }
 
-    /// Those to ask for next: the first of each lane that got something, then those who are new.
+    /// Those to ask for next: the first of each lane that got something, in turns, and those who are new. Neither takes more than
+    /// half of a call from the other.
     fn gather(&self) -> Round {
         let mut inner = self.inner.lock();
         let mut round = Round::default();
         let lanes = std::mem::take(&mut inner.lanes);
         let pairs: BTreeSet<(Name, Name)> = lanes.iter().flat_map(|lane| inner.pairs(lane)).collect();
-        for (queue, kind) in pairs {
+        let most = CALL_CLAIMS_MAX - inner.fresh.len().min(CALL_CLAIMS_MAX / 2);
+        let had = |pair: &(Name, Name)| inner.turn.as_ref().is_some_and(|turn| pair <= turn);
+        let (had, due): (Vec<_>, Vec<_>) = pairs.into_iter().partition(had);
+        for (queue, kind) in due.into_iter().chain(had) {
             let Some((ticket, waiter)) = inner.waiting.first(&queue, &kind) else { continue };
-            let lane = Lane::Type(queue, kind);
-            if round.asked.len() >= CALL_CLAIMS_MAX {
+            let claim = waiter.claim.clone();
+            let lane = Lane::Type(queue.clone(), kind.clone());
+            if round.asked.len() < most && round.takes(ticket, &claim) {
+                round.ask(Asked { ticket, claim, lane: Some(lane) });
+                inner.turn = Some((queue, kind));
+            } else {
                 // It is for the next round, and only this pair: those that were asked for are done with.
                 inner.lanes.insert(lane);
-            } else if round.asked.iter().all(|asked| asked.ticket != ticket) {
-                round.asked.push(Asked { ticket, claim: waiter.claim.clone(), lane: Some(lane) });
             }
         }
-        while round.asked.len() < CALL_CLAIMS_MAX {
-            let Some((arrival, ticket)) = inner.fresh.pop_front() else { break };
-            round.looked = Some(arrival);
-            let Some(waiter) = inner.waiting.get(ticket) else { continue };
-            if round.asked.iter().all(|asked| asked.ticket != ticket) {
-                round.asked.push(Asked { ticket, claim: waiter.claim.clone(), lane: None });
+        while let Some((arrival, ticket)) = inner.fresh.front().copied() {
+            let claim = inner.waiting.get(ticket).map(|waiter| waiter.claim.clone());
+            if let Some(claim) = claim.filter(|_| !round.asks(ticket)) {
+                if !round.takes(ticket, &claim) {
+                    break;
+                }
+                round.ask(Asked { ticket, claim, lane: None });
             }
+            inner.fresh.pop_front();
+            round.looked = Some(arrival);
         }
         if inner.fresh.is_empty() && round.looked.is_none() {
             round.looked = Some(inner.arrivals);
@@ -196,6 +211,29 @@ impl Inner {
 struct Round {
     asked: Vec<Asked>,
     looked: Option<u64>,
+    /// Pairs of queue and type that these claims stand for.
+    pairs: usize,
+}
+
+impl Round {
+    fn asks(&self, ticket: Ticket) -> bool {
+        self.asked.iter().any(|asked| asked.ticket == ticket)
+    }
+
+    /// Whether another claim fits into the call, which looks at every pair and keeps all others from Redis meanwhile.
+    fn takes(&self, ticket: Ticket, claim: &Claim) -> bool {
+        let fits = self.asked.is_empty() || self.pairs + pairs(claim) <= CLAIM_PAIRS_MAX;
+        fits && self.asked.len() < CALL_CLAIMS_MAX && !self.asks(ticket)
+    }
+
+    fn ask(&mut self, asked: Asked) {
+        self.pairs += pairs(&asked.claim);
+        self.asked.push(asked);
+    }
+}
+
+fn pairs(claim: &Claim) -> usize {
+    claim.queues.len() * claim.types.as_ref().map_or(1, |types| types.len().max(1))
 }
 
 #[derive(Debug)]

@@ -9,14 +9,13 @@ use super::link::Args;
 use super::plan::Plan;
 use super::read::Walk;
 use super::row::Row;
-use super::{insert, reply, script};
+use super::{reply, script};
 use crate::depth::Room;
 use crate::store::{Error, InsertWorkflow, Inserted, ListWorkflows, Page, Span, WorkflowInserted};
 
 impl Shared {
     pub(super) async fn insert_workflow(&self, insert: InsertWorkflow) -> Result<WorkflowInserted, Error> {
         self.check_open()?;
-        insert::supported(&insert.tasks)?;
         if let Some(refused) = insert.refusal() {
             return Ok(refused);
         }

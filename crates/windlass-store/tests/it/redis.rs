@@ -1,6 +1,7 @@
 //! The store on Redis passes the suite, on a real server that these tests start and that ends with them.
 
 mod cut;
+mod flow;
 mod full;
 mod shared;
 

@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use windlass_client::Submit;
 use windlass_client::redis::Library;
@@ -127,16 +127,19 @@ fn a_slot_fires_once_on_two_brokers() {
 }
 
 #[test]
-fn what_the_store_cannot_do_is_refused_by_name() {
+fn a_limit_set_at_one_broker_holds_at_the_other() {
     let redis = Redis::start();
-    let broker = redis.broker();
-    let mut client = broker.client();
-    let refused = client.post(TASKS, r#"{"type":"t","key":"tenant-7"}"#);
-    let problem = refused.json();
-    assert_eq!((refused.status, &problem["code"]), (501, &"unsupported_by_store".into()), "{problem}");
-    let detail = text(&problem["detail"]);
-    assert!(detail.contains("redis") && detail.contains("limits"), "{detail}");
-    assert_eq!(client.get("/api/v1/stats").expect(200)["ledger"]["submitted"], 0);
+    let (first, second) = (redis.broker(), redis.broker());
+    let limit = json!({"max_concurrency": 1});
+    crate::rest_limits::put(&mut first.client(), "/api/v1/limits/key/tenant-7", &limit).expect(201);
+    for _ in 0..2 {
+        second.client().post(TASKS, r#"{"type":"t","key":"tenant-7"}"#).expect(201);
+    }
+    let task = claim(&mut second.client());
+    let nothing = first.client().post("/api/v1/claim", r#"{"worker_id":"w","wait_seconds":0}"#).expect(200);
+    assert_eq!(nothing["tasks"].as_array().map(Vec::len), Some(0), "{nothing}");
+    complete(&mut first.client(), &task);
+    claim(&mut first.client());
 }
 
 async fn double(_: Context, number: u64) -> Result<u64, windlass_client::worker::Failure> {

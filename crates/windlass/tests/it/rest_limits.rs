@@ -15,7 +15,7 @@ use crate::http::{Answer, Client, text};
 
 const LIMITS: &str = "/api/v1/limits";
 
-fn put(client: &mut Client, path: &str, body: &Value) -> Answer {
+pub(crate) fn put(client: &mut Client, path: &str, body: &Value) -> Answer {
     let body = body.to_string();
     let head = format!(
         "PUT {path} HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",

@@ -8,13 +8,17 @@
 -- Returns the rows of tasks that were passed over because they expired, which Rust cancels, and for each claim the rows
 -- that it got, with bodies.
 --
--- The choice among queues is that of core's `choice::pick`, draw by draw: next to the data there is no other language.
+-- The choice among queues is that of core's `choice::pick`, draw by draw: next to the data there is no other language. In a
+-- queue without keys and ageing the fronts of the lanes are kept in a heap for the length of a claim, so that a task costs
+-- the same however many types there are; in the others choice.lua looks at the orders for each task.
+-- An expired task leaves its line here, and its state when Rust has cancelled it, or whoever leads.
 -- What a claim got is remembered for a while under the number of the call, so that a repeated call gets the same.
 
 go_on_when_full()
 local now, enough, expired_max = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local memory = base .. "done/" .. nonce
-local CHUNK = 50
+-- A claim that has something ends when the call has looked this often: about ten milliseconds of Redis.
+local LOOKS_MAX = 10000
 
 if again then
   local before = call("GET", memory)
@@ -33,74 +37,81 @@ if again then
   end
 end
 
-local numbers = call("HMGET", KEYS[1], "claims", "beat")
+local numbers = call("HMGET", KEYS[1], "claims", "beat", "limits")
 local claims, beat = tonumber(numbers[1] or 0), tonumber(numbers[2] or 0)
+limited = tonumber(numbers[3] or 0) > 0
+advance(now)
 local passed = {}
 local at = 8
+-- How often a start closed a gate.
+local closings = 0
 
--- The fronts of the lanes that were looked at. What was passed over stays in its order until Rust has cancelled it.
-local fronts = {}
-local function front(queue, kind)
-  local key = base .. "ready/" .. queue .. "/" .. kind
-  local lane = fronts[key]
-  if not lane then
-    lane = { key = key, skipped = 0, next = 1, entries = {} }
-    fronts[key] = lane
-  end
-  if lane.next > #lane.entries and not lane.dry then
-    lane.entries = call("ZRANGE", key, lane.skipped, lane.skipped + CHUNK - 1, "WITHSCORES")
-    lane.next = 1
-    lane.dry = #lane.entries < 2 * CHUNK
-  end
-  if lane.next > #lane.entries then
+local function best(source)
+  local known = source.line
+  if known.paused or closed(known.gate) then
     return nil
   end
-  return lane
+  -- What was found before is still the best if no gate closed since: one that closes can bring forward what stood behind the
+  -- task that it blocks.
+  if source.best and source.seen == closings then
+    return source.best
+  end
+  if known.fair or known.every then
+    source.best = best_of(known.name, source.types, known.every)
+  else
+    source.best = best_plain(source)
+  end
+  source.seen = closings
+  return source.best
 end
 
--- The types of a queue that have ready tasks; a paused one gives out none.
-local open = {}
-local function types_of(queue)
-  if not open[queue] then
-    local paused = call("HGET", base .. "queue/" .. queue, "paused") == "1"
-    open[queue] = { paused = paused, types = paused and {} or call("SMEMBERS", base .. "lanes/" .. queue) }
+-- The chosen task leaves its line.
+local function take(source, next, row)
+  source.best = nil
+  if not next.lane then
+    return leave_line(next.name, row)
   end
-  return open[queue]
+  call("ZREM", next.lane.key, next.name)
+  next.lane.next = next.lane.next + 2
+  stale[string.format("%03d %s/%s", level_of(row), row.queue, row.kind)] = { row.queue, row.kind, level_of(row) }
+  renew(source.heap)
 end
 
-local function best(queue, types)
-  local known = types_of(queue)
-  if known.paused then
-    return nil
-  end
-  local first, score
-  for _, kind in ipairs(types or known.types) do
-    local lane = front(queue, kind)
-    if lane then
-      local own = tonumber(lane.entries[lane.next + 1])
-      if not first or own < score then
-        first, score = lane, own
-      end
+local function lease(next, row, worker, lease_ms, secret)
+  claims, beat = claims + 1, beat + 1
+  leave(next.name, row, true)
+  row.revision, row.state, row.wake, row.nonce = text(tonumber(row.revision) + 1), RUNNING, "-", nonce
+  enter(next.name, row)
+  call("ZADD", base .. "leases", beat, next.name)
+  local number = text(claims)
+  call("HSET", base .. "t/" .. next.name, "i", line_of(row),
+    "c", table.concat({ number, secret, lease_ms, ARGV[4], worker }, " "),
+    "l", table.concat({ number, secret, lease_ms, lease_ms, text(now + tonumber(lease_ms)), text(beat), worker }, " "))
+  return show(next.name, true)
+end
+
+local function words(number)
+  local list, seen = {}, {}
+  for _ = 1, number do
+    if not seen[ARGV[at]] then
+      list[#list + 1] = ARGV[at]
+      seen[ARGV[at]] = true
     end
+    at = at + 1
   end
-  return first
+  return list
 end
 
 local function serve()
   local worker, lease_ms, mode, most, draws = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4]
-  local types
   local many = tonumber(ARGV[at + 5])
   at = at + 6
-  if many >= 0 then
-    types = {}
-    for i = 1, many do
-      types[i] = ARGV[at + i - 1]
-    end
-    at = at + many
-  end
-  local queues = {}
+  local types = many >= 0 and words(many) or nil
+  local queues, sources = {}, {}
   for i = 1, tonumber(ARGV[at]) do
-    queues[i] = { name = ARGV[at + 2 * i - 1], weight = math.max(1, tonumber(ARGV[at + 2 * i])) }
+    local name = ARGV[at + 2 * i - 1]
+    sources[name] = sources[name] or source_of(name, types)
+    queues[i] = { source = sources[name], weight = math.max(1, tonumber(ARGV[at + 2 * i])) }
   end
   at = at + 1 + 2 * #queues
 
@@ -112,58 +123,59 @@ local function serve()
   local function pick()
     local choices, total = {}, 0
     for _, queue in ipairs(queues) do
-      local lane = best(queue.name, types)
-      if lane then
-        choices[#choices + 1] = { lane = lane, weight = queue.weight }
-        total = total + queue.weight
+      if best(queue.source) then
         if mode == "strict" then
-          return lane
+          return queue.source
         end
+        choices[#choices + 1] = queue
+        total = total + queue.weight
       end
     end
     if #choices < 2 then
-      return choices[1] and choices[1].lane
+      return choices[1] and choices[1].source
     end
     local number = draw()
     local high, low = tonumber(string.sub(number, 1, 8), 16), tonumber(string.sub(number, 9, 16), 16)
     local point = ((high % total) * (4294967296 % total) + low % total) % total
     for _, choice in ipairs(choices) do
       if point < choice.weight then
-        return choice.lane
+        return choice.source
       end
       point = point - choice.weight
     end
-    return choices[1].lane
+    return choices[1].source
   end
 
   local rows, bytes = {}, 0
-  while #rows < most and bytes < enough and #passed < expired_max and 16 * (drawn + 2) <= #draws do
-    local lane = pick()
-    if not lane then
+  while #rows < most and bytes < enough and #passed < expired_max and 16 * (drawn + 2) <= #draws
+    and (#rows == 0 or looks < LOOKS_MAX) do
+    local source = pick()
+    if not source then
       break
     end
-    local name = lane.entries[lane.next]
-    lane.next = lane.next + 2
-    local row = find(name)
+    local next = source.best
+    local row = find(next.name)
     if row.expires ~= "-" and tonumber(row.expires) <= now then
-      lane.skipped = lane.skipped + 1
-      passed[#passed + 1] = name
+      take(source, next, row)
+      passed[#passed + 1] = next.name
     else
-      claims, beat = claims + 1, beat + 1
       local secret = draw()
-      leave(name, row)
-      row.revision, row.state, row.wake, row.nonce = text(tonumber(row.revision) + 1), RUNNING, "-", nonce
-      enter(name, row)
-      call("ZADD", base .. "leases", beat, name)
-      local number = text(claims)
-      call("HSET", base .. "t/" .. name, "i", line_of(row),
-        "c", table.concat({ number, secret, lease_ms, ARGV[4], worker }, " "),
-        "l", table.concat({ number, secret, lease_ms, lease_ms, text(now + tonumber(lease_ms)), text(beat), worker },
-          " "))
-      local shown = show(name, true)
+      if source.line.fair then
+        pay(row.queue, types, next)
+      end
+      local kind, key = gate_of("1/" .. row.kind), row.key ~= NO_KEY and gate_of("2/" .. row.key)
+      take_token(source.line.gate, now)
+      take_token(kind, now)
+      take_token(key, now)
+      take(source, next, row)
+      local shown = lease(next, row, worker, lease_ms, secret)
+      if closed(kind) or closed(key) then
+        closings = closings + 1
+      end
       bytes = bytes + #shown[2] + #shown[6]
       rows[#rows + 1] = shown
     end
+    looks = looks + #queues / 8
   end
   return rows
 end
@@ -177,6 +189,22 @@ for i = 1, tonumber(ARGV[7]) do
     got = true
   end
 end
+for _, place in pairs(stale) do
+  show_head(place[1], place[2], place[3])
+end
+local nearest = limited and call("ZRANGE", base .. "alarms", 0, 0)[1]
+for _, gate in pairs(gates) do
+  if gate and gate.changed then
+    keep_window(gate)
+  end
+end
+if limited then
+  local first = call("ZRANGE", base .. "alarms", 0, 0)[1]
+  if first and first ~= nearest then
+    call("PUBLISH", base .. "hints", "- - - +g")
+  end
+end
+settle()
 if got then
   call("HSET", KEYS[1], "claims", text(claims), "beat", text(beat))
   call("SET", memory, cjson.encode(names), "PX", 20000)

@@ -10,6 +10,7 @@ for i = 1, tonumber(ARGV[4]) do
   answers[i] = change(5 + (i - 1) * CHANGE_ARGS)
   changed = changed or answers[i][1] == "done"
 end
+settle()
 if changed then
   tell()
 end

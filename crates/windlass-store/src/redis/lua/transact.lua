@@ -11,7 +11,9 @@
 --   is <hash> <field> <value>      the field has this value; "" for none
 --   few <hash> <max>               the hash has fewer fields than this
 --   room <queue> <max>             at most so many wait in the queue
+--   under <limit> <max>            at most so many wait under the limit
 --   waits <parent> <child>         the child has yet to be told the end of its parent
+--   queue <queue> <max>            there is room for this queue, of so many: if not, the answer is "crowded"
 --   add ...                        a new task (`add`)
 --   change ...                     a change whose condition a guard has seen to (`change`)
 --   try ...                        a change that may find another revision: that is its answer, and no matter of the others
@@ -20,7 +22,7 @@
 --   await <parent> <child>         the child waits for the parent; "+n" is the n-th task that this call adds
 --   told <parent> <child>          it waits no more
 --   back ...                       a task as another store had it
--- Returns "stale" if a guard fails; else an answer for each act.
+-- Returns "stale" or "crowded" if a guard fails; else an answer for each act.
 --
 -- This is the way of all that is rare. A repeated call would find its own work in the way, so what was answered is kept
 -- for a while under the number of the call.
@@ -37,14 +39,6 @@ local at = 5
 local function next_arg()
   at = at + 1
   return ARGV[at - 1]
-end
-
-local function waiting(queue)
-  local sum = 0
-  for _, number in ipairs(call("HMGET", base .. "queue/" .. queue, "0", "1", "2", "4")) do
-    sum = sum + tonumber(number or 0)
-  end
-  return sum
 end
 
 local guards = {
@@ -83,7 +77,15 @@ local guards = {
   end,
   room = function()
     local queue, most = next_arg(), tonumber(next_arg())
-    return waiting(queue) <= most
+    return waiting_in(queue) <= most
+  end,
+  under = function()
+    local limit, most = next_arg(), tonumber(next_arg())
+    return waiting_under(limit) <= most
+  end,
+  queue = function()
+    local queue, most = next_arg(), tonumber(next_arg())
+    return has_room({ [queue] = true }, most)
   end,
   waits = function()
     local parent, child = next_arg(), next_arg()
@@ -92,8 +94,9 @@ local guards = {
 }
 
 for _ = 1, tonumber(ARGV[4]) do
-  if not guards[next_arg()]() then
-    return "stale"
+  local word = next_arg()
+  if not guards[word]() then
+    return word == "queue" and "crowded" or "stale"
   end
 end
 
@@ -205,7 +208,7 @@ acts.back = function()
   end
   at_least("number", number)
   at_least("claims", claims)
-  call("HINCRBY", base .. "ledger", "submitted", 1)
+  move("ledger", "submitted", 1)
   return "added"
 end
 
@@ -213,6 +216,7 @@ local answers = {}
 for i = 1, tonumber(next_arg()) do
   answers[i] = acts[next_arg()]()
 end
+settle()
 tell()
 call("SET", memory, cjson.encode(answers), "PX", 20000)
 return answers

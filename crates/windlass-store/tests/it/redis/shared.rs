@@ -8,9 +8,7 @@ use windlass_core::choice::{Mode, Queue};
 use windlass_core::{Body, Name, NewTask, Payload, Priority, State, Task, TaskId, retry, transition};
 use windlass_store::clock::ManualClock;
 use windlass_store::redis::{Options, RedisStore};
-use windlass_store::{
-    Claim, Clock, Committed, Error, Expire, Extend, Extended, Feature, Insert, Inserted, Store,
-};
+use windlass_store::{Claim, Clock, Committed, Error, Expire, Extend, Extended, Insert, Inserted, Store};
 
 use super::{fresh_url, open, raw};
 
@@ -190,16 +188,29 @@ async fn a_redis_that_drops_keys_is_refused() {
     assert!(refused.as_ref().is_err_and(|error| error.to_string().contains("allkeys-lru")), "{refused:?}");
 }
 
+/// A queue stays for good, so there is a bound to them, as in the embedded store.
 #[tokio::test]
-async fn what_it_cannot_do_is_refused_by_name() {
-    let clock = ManualClock::shared();
-    let store = open(&fresh_url(), clock.clone()).await;
-    let keyed = NewTask { key: Some(name("tenant")), ..task("a", clock.now().wall) };
-    let insert = Insert { tasks: vec![task("b", clock.now().wall), keyed], atomic: false, max_depth: None };
-    let refused = store.insert(insert).await;
-    assert!(
-        matches!(refused, Err(Error::Unsupported { store: "redis", feature: Feature::Flow })),
-        "{refused:?}"
-    );
+async fn too_many_queues_are_refused() {
+    const FILL: &str = "local names = {} for j = 1, 1000 do names[2 * j - 1] = 0 \
+        names[2 * j] = 'n' .. (1000 * ARGV[1] + j) end redis.call('ZADD', KEYS[1], unpack(names))";
+    let server = super::Server::start(&[]);
+    let (clock, url) = (ManualClock::shared(), format!("redis+unix://{}", server.socket.display()));
+    let store = open(&url, clock.clone()).await;
+    let client = redis::Client::open(url).expect("a URL");
+    let mut connection = client.get_multiplexed_async_connection().await.expect("a connection");
+    for part in 1..=1000 {
+        let mut fill = redis::cmd("EVAL");
+        fill.arg(FILL).arg(1).arg("{windlass}:queues").arg(part);
+        fill.query_async::<redis::Value>(&mut connection).await.expect("an answer");
+    }
+    let one = |queue: &str| NewTask { queue: name(queue), ..task(queue, clock.now().wall) };
+    for atomic in [false, true] {
+        let tasks = vec![one("n1001"), one("new")];
+        let refused = store.insert(Insert { tasks, atomic, max_depth: None }).await;
+        assert!(matches!(refused, Err(Error::TooManyLanes)), "{refused:?}");
+    }
+    let refused = store.set_paused(&name("new"), true).await;
+    assert!(matches!(refused, Err(Error::TooManyLanes)), "{refused:?}");
     assert_eq!(store.ledger().await.expect("ledger").submitted, 0, "nothing was added");
+    assert!(matches!(add(&store, vec![one("n1001")]).await[..], [Inserted::New(_)]));
 }

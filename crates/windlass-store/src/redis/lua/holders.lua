@@ -1,0 +1,17 @@
+-- Some of the tasks that run under a limit.
+--
+-- ARGV[4]  the limit as <scope>/<name>. ARGV[5]  how many running tasks to look at. ARGV[6]  how many to name.
+-- Returns their rows, in order of number.
+
+local scope, name = string.sub(ARGV[4], 1, 1), string.sub(ARGV[4], 3)
+local field = scope == "0" and "queue" or scope == "1" and "kind" or "key"
+local rows = {}
+for _, task in ipairs(call("ZRANGE", base .. "state/" .. RUNNING, 0, tonumber(ARGV[5]) - 1)) do
+  if #rows >= tonumber(ARGV[6]) then
+    break
+  end
+  if find(task)[field] == name then
+    rows[#rows + 1] = show(task, false)
+  end
+end
+return rows

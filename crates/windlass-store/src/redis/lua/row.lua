@@ -1,0 +1,72 @@
+-- The part that all scripts begin with: what a task is in Redis. Behind it come, in this order, gates.lua (what counts, and the
+-- limits that count it), lanes.lua (the lines of ready tasks) and task.lua (where a task moves between the orders).
+--
+-- KEYS[1]  the key `meta`; every other key of the store has the same beginning, which is a hash tag.
+-- ARGV[1]  "1" if this very call was sent before and its answer was lost, else "0".
+-- ARGV[2]  what to tell other processes if anything changes (see hints.rs), or "".
+-- ARGV[3]  a number that only this call has: it tells a repeated commit from a conflict.
+--
+-- A row is the hash t/<name>, where <name> is the task's number in 14 digits, so that equal times sort by number:
+--   i  the line below: all that scripts need to know of a task
+--   r  the record as it was last written by Rust; b  the body, which never changes
+--   c  the claim that came after it: number, secret, length, moment, worker
+--   l  the lease: number, secret, length, length since it was extended, end, beat, worker; x  "1" once the lease was noticed as lost
+--   p  the progress that the worker reported
+--
+-- Numbers travel as text wherever nothing is computed with them: Lua has no integers and would round their printing.
+
+local base = string.sub(KEYS[1], 1, -5)
+local again, hint, nonce = ARGV[1] == "1", ARGV[2], ARGV[3]
+local call = redis.call
+
+-- What finishes work goes on when Redis is full, because only that makes room again. Redis stops a script at its first command
+-- that may take memory, unless the script has written before; a delete is a write that takes none.
+local function go_on_when_full()
+  call("DEL", base .. "none")
+end
+local PENDING, RUNNING, COMPLETED, CANCELLED = "2", "3", "5", "7"
+-- Orders are below this, so that priority and order fit into the 53 bits of a score.
+local ORDERS = 35184372088832
+-- Stands for no key; no name has it.
+local NO_KEY = "/"
+
+local function name_of(number)
+  return string.format("%014.0f", number)
+end
+
+local function text(number)
+  return string.format("%.0f", number)
+end
+
+local function parse(line)
+  local row = {}
+  row.revision, row.order, row.state, row.priority, row.class, row.created, row.wake, row.prune, row.expires,
+    row.awaited, row.group, row.nonce, row.queue, row.kind, row.ready, row.key = string.match(line,
+    "^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$")
+  return row
+end
+
+local function line_of(row)
+  return table.concat({ row.revision, row.order, row.state, row.priority, row.class, row.created, row.wake,
+    row.prune, row.expires, row.awaited, row.group, row.nonce, row.queue, row.kind, row.ready, row.key }, " ")
+end
+
+local function find(name)
+  local line = call("HGET", base .. "t/" .. name, "i")
+  return line and parse(line)
+end
+
+-- Everything of a task that Rust reads; the body is large, so it comes only when asked for.
+local function show(name, with_body)
+  local row
+  if with_body then
+    row = call("HMGET", base .. "t/" .. name, "i", "r", "c", "l", "p", "b")
+  else
+    row = call("HMGET", base .. "t/" .. name, "i", "r", "c", "l", "p")
+  end
+  if not row[1] then
+    return false
+  end
+  row[#row + 1] = name
+  return row
+end

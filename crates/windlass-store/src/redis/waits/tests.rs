@@ -1,0 +1,73 @@
+use windlass_core::choice::{Mode, Queue};
+
+use super::*;
+
+fn claim(queue: &str) -> Claim {
+    let name = |text: &str| Name::new(text).unwrap();
+    Claim {
+        worker: name("w"),
+        queues: vec![Queue { name: name(queue), weight: 1 }],
+        mode: Mode::Weighted,
+        types: None,
+        max: 1,
+        lease_ms: 1000,
+        wait_ms: 1000,
+        seed: 1,
+    }
+}
+
+fn enter(waits: &Waits, queue: &str) -> oneshot::Receiver<Result<Vec<Task>, Error>> {
+    let (reply, answer) = oneshot::channel();
+    waits.enter(claim(queue), reply).unwrap();
+    answer
+}
+
+fn asked(round: &Round) -> Vec<String> {
+    round.asked.iter().map(|asked| asked.claim.queues[0].name.to_string()).collect()
+}
+
+#[test]
+fn who_is_new_has_a_look_however_many_lanes_got_something() {
+    let waits = Waits::default();
+    let _old: Vec<_> = (0..100).map(|i| enter(&waits, &format!("q{i:03}"))).collect();
+    while !waits.gather().asked.is_empty() {}
+    let _new = enter(&waits, "new");
+    waits.wake(&BTreeSet::from([Lane::Everywhere]));
+    let round = waits.gather();
+    assert_eq!(round.asked.len(), CALL_CLAIMS_MAX);
+    assert_eq!(asked(&round).last().map(String::as_str), Some("new"));
+    assert_eq!(round.looked, Some(101));
+}
+
+/// The first lanes get something all the time.
+#[test]
+fn lanes_take_turns() {
+    let waits = Waits::default();
+    let _old: Vec<_> = (0..100).map(|i| enter(&waits, &format!("q{i:03}"))).collect();
+    while !waits.gather().asked.is_empty() {}
+    let mut had = BTreeSet::new();
+    for _ in 0..5 {
+        waits.wake(&BTreeSet::from([Lane::Everywhere]));
+        had.extend(asked(&waits.gather()));
+    }
+    assert_eq!(had.len(), 100);
+}
+
+#[test]
+fn a_call_stands_for_a_bounded_number_of_pairs() {
+    let waits = Waits::default();
+    let queues = (0..256).map(|i| Queue { name: Name::new(&format!("q{i}")).unwrap(), weight: 1 });
+    let types = (0..15).map(|i| Name::new(&format!("t{i}")).unwrap()).collect();
+    let wide = Claim { queues: queues.collect(), types: Some(types), ..claim("q") };
+    let mut answers = Vec::new();
+    for _ in 0..3 {
+        let (reply, answer) = oneshot::channel();
+        waits.enter(wide.clone(), reply).unwrap();
+        answers.push(answer);
+    }
+    for arrival in 1..=3 {
+        let round = waits.gather();
+        assert_eq!((round.asked.len(), round.looked), (1, Some(arrival)));
+    }
+    assert!(waits.gather().asked.is_empty());
+}

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use lexopt::prelude::{Long, Value, ValueExt};
 
 use crate::child::Worker;
+use crate::library::Library;
 use crate::proof::{ALL, Run};
 
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(crate) enum Request {
     },
     /// Not for people: the worker process that some proofs start.
     Worker(Worker),
+    /// Nor this: a worker of library mode.
+    Library(Library),
 }
 
 pub(crate) fn read() -> Result<Request, lexopt::Error> {
@@ -25,6 +28,9 @@ pub(crate) fn read() -> Result<Request, lexopt::Error> {
     while let Some(argument) = parser.next()? {
         match argument {
             Value(word) if word == "child-worker" => return Worker::read(&mut parser).map(Request::Worker),
+            Value(word) if word == "child-library" => {
+                return Library::read(&mut parser).map(Request::Library);
+            }
             Value(word) => names.push(known(&word.string()?)?),
             Long("short") => short = true,
             Long("long") => short = false,

@@ -1,7 +1,11 @@
-//! G19 for Redis: what its configuration promises is kept. Brokers on it are killed at random moments under load, and so is
-//! Redis itself, which syncs every write; at the end everything acknowledged is there, once.
+//! G19 for Redis: what its configuration promises is kept. Of three brokers and four workers of library mode on it any is killed
+//! at random moments under load, and so is Redis itself, which syncs every write; at the end everything acknowledged is
+//! there, once.
 //!
-//! Mutant: a Redis without an append-only file, which forgets everything when it is killed; the judge must see the loss.
+//! Mutants: a Redis without an append-only file, which forgets everything when it is killed, and workers that say that a task
+//! is done before they have asked; the judge must see both.
+
+mod fleet;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -13,11 +17,11 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
 use crate::audit;
-use crate::g01_kill::Kills;
 use crate::judge::{self, Findings};
 use crate::load::Load;
 use crate::proof::{Outcome, Run, Trouble, verdict};
 use crate::server::Setup;
+use fleet::Attack;
 
 /// Far beyond any start on a machine that is merely slow.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -25,17 +29,18 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) async fn prove(run: Run) -> Outcome {
     judge::self_test()?;
     audit::self_test()?;
-    let (broker_kills, redis_kills) = (run.pick(20, 200), run.pick(20, 200));
-    let home = run.home()?;
-    let redis = Redis::start(home.path(), true).await?;
-    let setup = Setup::new(&run, home.path()).set("store.url", &redis.url());
-    let killed = Kills { count: broker_kills, scan_every: 10, purpose: "G19 brokers" };
-    let told = killed.inflict(&run, &setup).await?;
-    let mut complaints = told.complaints();
-    if told.unanswered == 0 {
+    let (process_kills, redis_kills) = (run.pick(12, 100), run.pick(10, 100));
+    let attack = Attack { kills: process_kills, hasty: false, purpose: "G19 fleet" };
+    let told = attack.carry_out(&run).await?;
+    let mut complaints = told.findings.complaints();
+    complaints.extend(told.complaints.iter().cloned());
+    // A few kills may all hit what is idle.
+    if !run.short && told.unanswered == 0 {
         complaints.push("no request was cut off by a kill, so the kills hit nothing".to_owned());
     }
-    drop(redis);
+    if !run.short && told.findings.delivered_twice == 0 {
+        complaints.push("no task was given out again, so no kill hit a worker at work".to_owned());
+    }
 
     let home = run.home()?;
     let (findings, more) = kill_redis(&run, home.path(), redis_kills, true).await?;
@@ -48,9 +53,21 @@ pub(crate) async fn prove(run: Run) -> Outcome {
         complaints
             .push("the mutant (no append-only file) lost nothing, so this proof cannot fail".to_owned());
     }
+    let mutant = Attack { kills: 1, hasty: true, purpose: "G19 hasty" };
+    let hasty = mutant.carry_out(&run).await?;
+    if hasty.findings.completed_twice == 0 {
+        complaints
+            .push("the mutant (hasty workers) completed nothing twice, so this proof cannot fail".into());
+    }
     let figures = format!(
-        "{broker_kills} kills of brokers: {}, {} requests cut off; {redis_kills} kills of Redis: {findings}; mutant lost {}",
-        told.findings, told.unanswered, forgot.lost
+        "{} kills of 3 brokers and {} of 4 library workers: {}, {} requests cut off; {redis_kills} kills of Redis: {findings}; \
+         mutants lost {} and completed {} twice",
+        told.brokers_killed,
+        told.libraries_killed,
+        told.findings,
+        told.unanswered,
+        forgot.lost,
+        hasty.findings.completed_twice
     );
     verdict(figures, complaints)
 }

@@ -28,6 +28,7 @@ mod g21_graph;
 mod history;
 mod http;
 mod judge;
+mod library;
 mod load;
 mod mount;
 mod proof;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
     match request {
         Request::List => report::list(&proof::ALL),
         Request::Worker(worker) => runtime.block_on(child::work(worker)),
+        Request::Library(library) => runtime.block_on(library::work(library)),
         Request::Prove { names, run } => runtime.block_on(proof::run_all(&names, run)),
     }
 }

@@ -118,7 +118,11 @@ pub(crate) static ALL: [Proof; 16] = [
     proof!("G12", "nothing vanishes: the books balance", g12_ledger),
     proof!("G13", "a slot fires once, and none is missed under catch-up all", g13_slots),
     proof!("G17", "SIGTERM drains and exits 0, and nothing is lost", g17_term),
-    proof!("G19", "Redis keeps what its configuration promises, over kills of it and of brokers", g19_redis),
+    proof!(
+        "G19",
+        "Redis keeps what its configuration promises, over kills of it, of brokers and of library workers",
+        g19_redis
+    ),
     proof!("G20", "an act on many tasks changes and counts each once", g20_bulk),
     proof!("G21", "a graph runs in the order of its dependencies over kills", g21_graph),
 ];

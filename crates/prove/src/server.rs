@@ -161,6 +161,13 @@ impl Server {
         Ok(self.child.wait().await?)
     }
 
+    /// The same, where another one will take its place.
+    pub(crate) async fn kill_now(&mut self) -> Result<(), Trouble> {
+        self.signal(Signal::KILL)?;
+        self.child.wait().await?;
+        Ok(())
+    }
+
     pub(crate) async fn terminate(mut self) -> Result<ExitStatus, Trouble> {
         self.signal(Signal::TERM)?;
         self.wait().await

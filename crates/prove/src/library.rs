@@ -1,0 +1,206 @@
+//! A worker of library mode as a process of its own, to be killed: a broker without an interface, straight on Redis.
+//!
+//! It says on its output what it was given and, once that is answered, how it ended each task. It stops when its input ends.
+//! A hasty one says that a task is done before it has asked, and forgets to ask at first attempts: a broken worker that shows
+//! that the judge sees one.
+
+use std::process::{ExitCode, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lexopt::prelude::ValueExt;
+use rand::Rng;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::task::JoinHandle;
+use windlass_broker::{Broker, ClaimRequest, Error, Failed, Settings};
+use windlass_core::choice::{Mode, Queue};
+use windlass_core::{Name, State, Task, Token};
+use windlass_store::SystemClock;
+use windlass_store::redis::{Options, RedisStore};
+
+use crate::history::{Delivery, History, Plan};
+use crate::load::LEASE;
+use crate::proof::Trouble;
+use crate::report;
+
+/// What the process is told on its command line.
+#[derive(Debug)]
+pub(crate) struct Library {
+    url: String,
+    name: String,
+    hasty: bool,
+}
+
+impl Library {
+    pub(crate) fn read(parser: &mut lexopt::Parser) -> Result<Library, lexopt::Error> {
+        let mut next = || parser.value().and_then(|value| value.string());
+        let (url, name, pace) = (next()?, next()?, next()?);
+        Ok(Library { url, name, hasty: pace == "hasty" })
+    }
+}
+
+/// The whole life of the process.
+pub(crate) async fn work(library: Library) -> ExitCode {
+    let mut input = tokio::io::stdin();
+    tokio::select! {
+        ended = library.run() => match ended {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => report::refuse(&error),
+        },
+        _ = input.read_u8() => ExitCode::SUCCESS,
+    }
+}
+
+impl Library {
+    async fn run(&self) -> Result<(), String> {
+        let words = |error: &dyn std::fmt::Display| error.to_string();
+        let clock = SystemClock::shared();
+        let options = Options::parse(&self.url).map_err(|error| words(&error))?;
+        let store = RedisStore::open(options, Arc::clone(&clock)).await.map_err(|error| words(&error))?;
+        let broker = Broker::start(store, clock, Settings::default());
+        let name = |text: &str| Name::new(text).map_err(|error| error.to_string());
+        let (worker, queue) = (name(&self.name)?, name("default")?);
+        loop {
+            let request = ClaimRequest {
+                worker: worker.clone(),
+                queues: vec![Queue { name: queue.clone(), weight: 1 }],
+                mode: Mode::Weighted,
+                types: None,
+                max: 4,
+                wait_ms: 1000,
+                lease_ms: Some(LEASE.as_millis() as u64),
+            };
+            // While Redis is away there is nothing to claim, and a call takes its time to say so.
+            let Ok(tasks) = broker.claim(request).await else { continue };
+            let held: Vec<Held> = tasks.iter().filter_map(Held::of).collect();
+            held.iter().for_each(|held| held.say("given"));
+            for held in held {
+                if rand::rng().random_bool(0.3) {
+                    let work = Duration::from_millis(rand::rng().random_range(0..200));
+                    // sleep: the work, during which this process may be killed.
+                    tokio::time::sleep(work).await;
+                }
+                held.report(&broker, self.hasty).await?;
+            }
+        }
+    }
+}
+
+/// A task in its hands.
+#[derive(Debug)]
+struct Held {
+    task: Task,
+    plan: Plan,
+    token: Token,
+}
+
+impl Held {
+    fn of(task: &Task) -> Option<Held> {
+        let State::Running(lease) = &task.record.state else { return None };
+        let payload: serde_json::Value = serde_json::from_slice(task.body.payload.bytes()).ok()?;
+        let plan = Plan::parse(payload["plan"].as_str()?)?;
+        Some(Held { plan, token: lease.token, task: task.clone() })
+    }
+
+    fn say(&self, word: &str) {
+        let (record, token) = (&self.task.record, self.token);
+        report::tell(&format!(
+            "{word} {} {} {}-{:x}",
+            record.id, record.attempts, token.number, token.secret
+        ));
+    }
+
+    async fn report(&self, broker: &Broker, hasty: bool) -> Result<(), String> {
+        let record = &self.task.record;
+        let failed_before = record.attempts.saturating_sub(record.crashes) > 1;
+        let fails = self.plan == Plan::Dead || (self.plan == Plan::FailOnce && !failed_before);
+        if hasty && !fails {
+            self.say("completed");
+            if record.attempts == 1 {
+                return Ok(());
+            }
+        }
+        loop {
+            let answer = if fails {
+                let retryable = self.plan == Plan::FailOnce;
+                let failed = Failed { error: "as planned".into(), retryable, retry_after_ms: None };
+                broker.fail(&record.id, self.token, failed).await
+            } else {
+                broker.complete(&record.id, self.token, None).await
+            };
+            match answer {
+                Ok(_) => self.say(if fails { "failed" } else { "completed" }),
+                // It was cancelled, or held for too long.
+                Err(Error::LeaseLost | Error::Terminal(_)) => {}
+                // The report is made until somebody answers.
+                Err(Error::Store(_) | Error::Busy) => continue,
+                Err(error) => return Err(format!("{} cannot be reported: {error}", record.id)),
+            }
+            return Ok(());
+        }
+    }
+}
+
+/// The process from outside.
+#[derive(Debug)]
+pub(crate) struct Hand {
+    child: Child,
+    input: Option<ChildStdin>,
+    reading: JoinHandle<()>,
+}
+
+impl Hand {
+    /// Starts one; what it says goes into the history.
+    pub(crate) fn start(url: &str, name: &str, hasty: bool, history: Arc<History>) -> Result<Hand, Trouble> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["child-library", url, name, if hasty { "hasty" } else { "honest" }])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let (Some(input), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Trouble::failed("a library has no pipes"));
+        };
+        let mut lines = BufReader::new(stdout).lines();
+        let reading = tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                note(&history, &line);
+            }
+        });
+        Ok(Hand { child, input: Some(input), reading })
+    }
+
+    /// SIGKILL; what it said until then is noted before this answers.
+    pub(crate) async fn kill(mut self) -> Result<(), Trouble> {
+        if let Some(status) = self.child.try_wait()? {
+            return Err(Trouble::failed(format!("a library worker ended by itself: {status}")));
+        }
+        self.child.kill().await?;
+        self.noted().await
+    }
+
+    /// Lets it end: its input is over.
+    pub(crate) async fn stop(mut self) -> Result<(), Trouble> {
+        self.input = None;
+        self.child.wait().await?;
+        self.noted().await
+    }
+
+    async fn noted(self) -> Result<(), Trouble> {
+        self.reading.await.map_err(|error| Trouble::failed(error.to_string()))
+    }
+}
+
+fn note(history: &History, line: &str) {
+    let words: Vec<&str> = line.split(' ').collect();
+    let &[word, id, attempt, lease] = words.as_slice() else {
+        return history.surprise(format!("unexpected: a library said {line:?}"));
+    };
+    let delivery = Delivery { attempt: attempt.parse().unwrap_or_default(), lease: lease.to_owned() };
+    history.tell(id, |story| match word {
+        "given" => story.deliveries.push(delivery),
+        "completed" => story.completed.push(delivery),
+        _ => story.failed.push(delivery),
+    });
+}

@@ -206,6 +206,8 @@ pub const LISTENERS_MAX: usize = 2000;
 pub const LISTENER_VALUES_MAX: usize = 100;
 /// What is written to a listener at once, as text.
 pub const LISTENER_WRITE_BYTES_MAX: usize = 64 * 1024;
+/// How long a listener may go without reading, if a setting says so: connections that take nothing for 30 s end by themselves.
+pub const LISTENER_STALL_MS_MAX: u64 = 20_000;
 /// How long a listener that was cut has to read that it was.
 pub const LISTENER_FAREWELL_MS_MAX: u64 = 15_000;
 /// A listener hears something at least this often, so that a broken connection is noticed on both sides.
@@ -214,3 +216,5 @@ pub const LISTENER_BEAT_MS: u64 = 15_000;
 pub const LISTENER_SILENT_MS_MAX: u64 = 60_000;
 /// What a WebSocket client may send: it has nothing to say but pings.
 pub const LISTENER_MESSAGE_BYTES_MAX: usize = 4096;
+/// How many messages it may send between two beats: all listeners share one thread.
+pub const LISTENER_MESSAGES_MAX: usize = 200;

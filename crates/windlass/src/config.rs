@@ -173,7 +173,7 @@ impl Settings {
         let max_payload_bytes = from.take::<value::PayloadBytes>("server.max_payload_bytes", wrong);
         let connections_max = from.take::<value::Count>("server.connections_max", wrong);
         let listeners_max = from.take::<value::Count>("server.listeners_max", wrong);
-        let listener_stall = from.take("server.listener_stall", wrong);
+        let listener_stall = from.take::<value::Stall>("server.listener_stall", wrong);
         let allowed_origins = from.take::<value::OrNone<Origins>>("server.allowed_origins", wrong);
         let drain = from.take("server.drain", wrong);
         let store = from.take("store.url", wrong);
@@ -195,7 +195,7 @@ impl Settings {
             max_payload_bytes: max_payload_bytes?.0,
             connections_max: connections_max?.0,
             listeners_max: listeners_max?.0,
-            listener_stall: listener_stall?,
+            listener_stall: listener_stall?.0,
             allowed_origins: allowed_origins?.0.unwrap_or_default(),
             drain: drain?,
             store: store?,

@@ -299,11 +299,15 @@ impl Feed {
 impl Hearer for Feed {
     fn heard(&self, said: Bytes) {
         let Some(relay) = self.relay.as_ref().filter(|_| self.is_recording()) else { return };
-        let Brought { missed, events } = relay.read(said);
+        let Brought { missed, events, dropped } = relay.read(said);
+        let lost = |some: u64| Event::new(EventKind::Unheard, self.now(), EventData::Missed(Some(some)));
         if missed > 0 {
-            self.record_event(Event::new(EventKind::Unheard, self.now(), EventData::Missed(Some(missed))));
+            self.record_event(lost(missed));
         }
         events.into_iter().for_each(|event| self.record_event(event));
+        if dropped > 0 {
+            self.record_event(lost(dropped));
+        }
     }
 
     fn missed(&self) {

@@ -84,6 +84,8 @@ pub struct Listener {
     /// The last figures that it heard or was too late for.
     round: u64,
     told: watch::Receiver<u64>,
+    /// There may be something in the ring that it has not looked at.
+    unread: bool,
 }
 
 impl Broker {
@@ -135,6 +137,7 @@ impl Listener {
             next,
             gap,
             ready: VecDeque::new(),
+            unread: true,
             round: feed.ring.read().figures().round,
         })
     }
@@ -142,13 +145,20 @@ impl Listener {
     /// The next event or gap. May be dropped and called again.
     pub async fn recv(&mut self) -> Heard {
         loop {
-            // In this order: what is told during the look is not missed.
-            self.told.borrow_and_update();
-            if let Some(heard) = self.read() {
+            if let Some(heard) = self.more() {
                 return heard;
             }
+            self.woken().await;
+        }
+    }
+
+    /// Ready when there may be something to hear, which is for [`Listener::more`] to find out: that may be work. May be dropped
+    /// and called again.
+    pub async fn woken(&mut self) {
+        if !self.unread {
             // The sender lives as long as the feed, and this holds the feed.
             let _ = self.told.changed().await;
+            self.unread = true;
         }
     }
 
@@ -167,7 +177,11 @@ impl Listener {
 
     /// What is there already, without looking for what was not told yet: for whoever was just woken.
     pub fn more(&mut self) -> Option<Heard> {
-        self.read()
+        // In this order: what is told during the look is not missed.
+        self.told.borrow_and_update();
+        let heard = self.read();
+        self.unread = heard.is_some();
+        heard
     }
 
     /// It is cut because it does not read.
@@ -240,15 +254,22 @@ fn gather(ring: &Ring, filter: &EventFilter, ids: Range<u64>, ready: &mut VecDeq
         }
         return ids.end;
     }
-    let first_ones = |queue| ring.about(queue, ids.clone()).take(EVENTS_READ_MAX);
-    let mut some: Vec<&Arc<Event>> =
-        filter.queues.iter().map(Some).chain([None]).flat_map(first_ones).collect();
+    // As many of each queue, so that a large number of them costs no more than a small one. Behind the end of one that has more,
+    // others may have been passed over.
+    let most = (EVENTS_READ_MAX / filter.queues.len()).max(1);
+    let mut end = ids.end;
+    let mut some = Vec::with_capacity(EVENTS_READ_MAX);
+    for queue in filter.queues.iter().map(Some).chain([None]) {
+        let before = some.len();
+        some.extend(ring.about(queue, ids.clone()).take(most));
+        if some.len() == before + most {
+            end = end.min(some.last().map_or(ids.end, |event| event.id + 1));
+        }
+    }
+    some.retain(|event| event.id < end && filter.passes(event));
     some.sort_unstable_by_key(|event| event.id);
-    // The first ones of all queues are among the first ones of each.
-    some.truncate(EVENTS_READ_MAX);
-    let end = if some.len() == EVENTS_READ_MAX { some.last().map(|event| event.id + 1) } else { None };
-    ready.extend(some.into_iter().filter(|event| filter.passes(event)).cloned());
-    end.unwrap_or(ids.end)
+    ready.extend(some.into_iter().cloned());
+    end
 }
 
 /// Where one begins who heard everything up to `after`.
@@ -274,6 +295,68 @@ impl Drop for Listener {
             seats.left = Some(Instant::now());
             drop(seats);
             self.feed.turnstile.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::Name;
+
+    use super::super::EventData;
+    use super::*;
+
+    /// Numbers that look as if by chance, the same every time.
+    struct Chance(u64);
+
+    impl Chance {
+        fn below(&mut self, end: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) % end
+        }
+    }
+
+    fn queue(number: u64) -> Name {
+        Name::new(&format!("q{number}")).unwrap()
+    }
+
+    fn event(id: u64, chance: &mut Chance, queues: u64) -> Arc<Event> {
+        let (kind, data) = match chance.below(40) {
+            0 => (EventKind::Unheard, EventData::Missed(Some(1))),
+            1 => (EventKind::WorkerJoined, EventData::Worker(queue(0))),
+            number if number % 2 == 0 => {
+                (EventKind::QueuePaused, EventData::Queue(queue(chance.below(queues))))
+            }
+            _ => (EventKind::QueueResumed, EventData::Queue(queue(chance.below(queues)))),
+        };
+        Arc::new(Event { id, ..Event::new(kind, 0, data) })
+    }
+
+    #[test]
+    fn who_follows_queues_hears_what_passes_and_nothing_twice() {
+        let mut chance = Chance(7);
+        for _ in 0..300 {
+            let (first, queues) = (chance.below(1000), 1 + chance.below(30));
+            let mut ring = Ring::new(first);
+            let events = (first..first + chance.below(3000)).map(|id| event(id, &mut chance, queues));
+            ring.append(events.collect());
+            let mut filter = EventFilter::default();
+            filter.queues.extend((0..1 + chance.below(20)).map(|_| queue(chance.below(40))));
+            if chance.below(2) == 0 {
+                filter.kinds = Kinds::of(&[EventKind::QueuePaused]);
+            }
+            let begin = first + chance.below(200);
+            let expected: Vec<u64> =
+                ring.from(begin).filter(|event| filter.passes(event)).map(|event| event.id).collect();
+            let (mut heard, mut next) = (Vec::new(), begin);
+            while next < ring.end() {
+                let mut ready = VecDeque::new();
+                let after = gather(&ring, &filter, next..ring.end(), &mut ready);
+                assert!(after > next && ready.len() <= 2 * EVENTS_READ_MAX);
+                heard.extend(ready.iter().map(|event| event.id));
+                next = after;
+            }
+            assert_eq!(heard, expected);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! What happens here gathers while somebody elsewhere listens, and the pump hands it to the store in pieces, one for a whole group.
 //! A piece names its process and counts: whoever hears the next one knows how many events were lost before it. What does not
-//! fit is dropped and counted like that, so a slow Redis costs those who listen a gap and nobody else anything.
+//! fit is dropped, and the piece says how much that was, so a slow Redis costs those who listen a gap and nobody else anything.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -44,6 +44,8 @@ pub(super) struct Brought {
     /// As many were lost before these.
     pub(super) missed: u64,
     pub(super) events: Vec<Event>,
+    /// As many were lost behind them.
+    pub(super) dropped: u64,
 }
 
 impl Relay {
@@ -86,7 +88,8 @@ impl Relay {
             return;
         }
         let events = std::mem::take(&mut outgoing.events);
-        let piece = Piece { origin: self.origin, first: outgoing.first, events };
+        let dropped = outgoing.next - outgoing.first - events.len() as u64;
+        let piece = Piece { origin: self.origin, first: outgoing.first, events, dropped };
         outgoing.first = outgoing.next;
         outgoing.held = self.exchange.say(piece.encode_to_vec().into()).err();
     }
@@ -104,12 +107,14 @@ impl Relay {
             expected.clear();
         }
         let known = known.unwrap_or(piece.first);
-        expected.insert(piece.origin, known.max(piece.first + count));
+        let (end, next) = (piece.first + count, piece.first + count + piece.dropped);
+        expected.insert(piece.origin, known.max(next));
         drop(expected);
         // One whose answer was lost is published again.
         let again = known.saturating_sub(piece.first).min(count) as usize;
         let events = piece.events.into_iter().skip(again).filter_map(Wire::event).collect();
-        Brought { missed: piece.first.saturating_sub(known), events }
+        let dropped = next.saturating_sub(known.max(end));
+        Brought { missed: piece.first.saturating_sub(known), events, dropped }
     }
 
     /// What was counted before means nothing any more.
@@ -127,6 +132,9 @@ struct Piece {
     first: u64,
     #[prost(message, repeated, tag = "3")]
     events: Vec<Wire>,
+    /// Those that there was no room for behind them.
+    #[prost(uint64, tag = "4")]
+    dropped: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -298,13 +306,19 @@ mod tests {
             here.take(&event(revision));
         }
         here.flush();
-        here.take(&event(50_000));
-        here.flush();
-        let (full, lost) = (outgoing.try_recv().unwrap(), outgoing.try_recv().unwrap());
-        let brought = there.read(full);
-        assert_eq!((brought.missed, brought.events.len()), (0, EVENTS_RELAYED_MAX));
-        let brought = there.read(lost);
-        assert_eq!((brought.missed, revisions(&brought)), (3, vec![50_000]));
+        // Told at once, for nothing else may ever happen there.
+        let full = outgoing.try_recv().unwrap();
+        let brought = there.read(full.clone());
+        assert_eq!((brought.missed, brought.events.len(), brought.dropped), (0, EVENTS_RELAYED_MAX, 3));
+        let again = there.read(full);
+        assert_eq!((again.missed, again.events.len(), again.dropped), (0, 0, 0));
+        for revision in [50_000, 50_001] {
+            here.take(&event(revision));
+            here.flush();
+        }
+        let (_never_arrives, last) = (outgoing.try_recv().unwrap(), outgoing.try_recv().unwrap());
+        let brought = there.read(last);
+        assert_eq!((brought.missed, revisions(&brought), brought.dropped), (1, vec![50_001], 0));
     }
 
     #[test]

@@ -23,7 +23,11 @@ pub(crate) const KEYS: &[Key] = &[
     key("server.max_payload_bytes", "10MB", "largest payload or result of a task"),
     key("server.connections_max", "20000", "connections open at once, of each interface"),
     key("server.listeners_max", "2000", "listeners to events at once"),
-    key("server.listener_stall", "10s", "how long a listener may go without reading before it is cut"),
+    key(
+        "server.listener_stall",
+        "10s",
+        "how long a listener may go without reading before it is cut, at most 20s",
+    ),
     key(
         "server.allowed_origins",
         "none",

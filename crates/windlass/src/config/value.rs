@@ -53,6 +53,18 @@ impl FromText for Lease {
     }
 }
 
+/// Less than the time in which a connection that takes nothing at all ends, so that a listener is told before.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stall(pub(crate) Duration);
+
+impl FromText for Stall {
+    fn from_text(text: &str) -> Result<Self, String> {
+        let length = duration(text)?;
+        let range = Duration::from_millis(1)..=Duration::from_millis(limits::LISTENER_STALL_MS_MAX);
+        if range.contains(&length) { Ok(Self(length)) } else { Err("expected at most 20s".into()) }
+    }
+}
+
 /// `4096`, `64MiB`, `10MB`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Bytes(pub(crate) u64);

@@ -24,6 +24,7 @@ use windlass_proto::grpc::{parsed, timestamp};
 use windlass_proto::rest::Invalid;
 
 use super::{State, refusal};
+use crate::api::Room;
 use crate::api::problem::Refused;
 
 pub(super) type Updates = Pin<Box<dyn Stream<Item = Message> + Send>>;
@@ -108,9 +109,8 @@ impl Watch {
             tokio::select! {
                 () = state.closing.cancelled() => return,
                 () = sender.closed() => return,
-                next = self.next() => message = next,
+                next = self.next(&state.api.room) => message = next,
             }
-            state.api.room.breathe().await;
         }
         self.events.cut();
         let farewell = Duration::from_millis(LISTENER_FAREWELL_MS_MAX);
@@ -118,12 +118,17 @@ impl Watch {
     }
 
     /// May be dropped only when nobody wants the rest any more.
-    async fn next(&mut self) -> WatchTasksResponse {
+    async fn next(&mut self, room: &Room) -> WatchTasksResponse {
         let missed = std::mem::take(&mut self.missed);
         let mut message = WatchTasksResponse { missed, ..WatchTasksResponse::default() };
         while message.updates.is_empty() && message.missed == 0 {
-            let heard = self.events.recv().await;
-            self.take(heard, &mut message);
+            match self.events.more() {
+                Some(heard) => self.take(heard, &mut message),
+                None => {
+                    self.events.woken().await;
+                    room.breathe().await;
+                }
+            }
         }
         while message.updates.len() < UPDATES_MAX && self.missed == 0 {
             match self.events.more() {

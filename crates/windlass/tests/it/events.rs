@@ -282,6 +282,12 @@ async fn clients_that_talk_too_much_are_closed_and_others_go_on() {
     assert_eq!(good.event().await["type"], "task.submitted");
     assert_eq!(chatty.event().await["type"], "task.submitted", "what it says does not matter");
     until(&mut client, |listeners| listeners <= 2);
+    // One that never ends does: all listeners share one thread.
+    let flood = async { while chatty.send(Message::Ping(Vec::new().into())).await.is_ok() {} };
+    tokio::time::timeout(Duration::from_secs(60), flood).await.expect("a flood is ended by the broker");
+    submit(&mut client, &json!({"type": "t"}));
+    assert_eq!(good.event().await["type"], "task.submitted");
+    until(&mut client, |listeners| listeners <= 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

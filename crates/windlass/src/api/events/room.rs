@@ -45,6 +45,9 @@ impl Room {
     /// To be called by a listener in this room before it is served: it may be time for a pause.
     pub(crate) async fn breathe(&self) {
         let mut paused_at = self.paused_at.lock().await;
+        if self.listeners.is_closed() {
+            return; // Everybody is to leave, so nothing is gained by waiting.
+        }
         let taken = taken_by_thread().saturating_sub(*paused_at);
         if taken >= BURST {
             // sleep: that others have the core meanwhile is the purpose.

@@ -81,17 +81,21 @@ impl Writer {
                 Ok(Err(_)) => return End::Gone,
                 Err(_) => return End::TooSlow,
             }
-            (last, piece) = tokio::select! {
-                biased;
-                () = state.closing.cancelled() => return End::Stopping,
-                () = self.sender.closed() => return End::Gone,
-                heard = self.listener.recv() => {
-                    state.room.breathe().await;
-                    self.piece(heard)
-                }
-                // sleep: something must be written now and then, or nobody notices a broken connection.
-                () = tokio::time::sleep(Duration::from_millis(LISTENER_BEAT_MS)) => {
-                    self.sign(format_args!(": still here"))
+            // sleep: something must be written now and then, or nobody notices a broken connection.
+            let silent = tokio::time::sleep(Duration::from_millis(LISTENER_BEAT_MS));
+            tokio::pin!(silent);
+            (last, piece) = loop {
+                tokio::select! {
+                    biased;
+                    () = state.closing.cancelled() => return End::Stopping,
+                    () = self.sender.closed() => return End::Gone,
+                    () = &mut silent => break self.sign(format_args!(": still here")),
+                    () = self.listener.woken() => {
+                        state.room.breathe().await;
+                        if let Some(heard) = self.listener.more() {
+                            break self.piece(heard);
+                        }
+                    }
                 }
             };
         }

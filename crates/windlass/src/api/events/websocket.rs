@@ -10,8 +10,8 @@ use futures_util::{SinkExt, StreamExt};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use windlass_broker::{Heard, Listener};
 use windlass_core::limits::{
-    LISTENER_BEAT_MS, LISTENER_FAREWELL_MS_MAX, LISTENER_MESSAGE_BYTES_MAX, LISTENER_SILENT_MS_MAX,
-    LISTENER_WRITE_BYTES_MAX,
+    LISTENER_BEAT_MS, LISTENER_FAREWELL_MS_MAX, LISTENER_MESSAGE_BYTES_MAX, LISTENER_MESSAGES_MAX,
+    LISTENER_SILENT_MS_MAX, LISTENER_WRITE_BYTES_MAX,
 };
 
 use super::text;
@@ -42,6 +42,8 @@ struct Connection {
     listener: Listener,
     /// When the client last said anything, a pong included.
     heard_at: Instant,
+    /// What it said since the last beat.
+    messages: usize,
     /// The id in the last message.
     said: u64,
 }
@@ -49,13 +51,16 @@ struct Connection {
 /// Why a listener is not served any more.
 enum End {
     Gone,
+    /// It said so.
+    Left,
+    Chatty,
     TooSlow,
     Stopping,
 }
 
 impl Connection {
     fn new(socket: WebSocket, listener: Listener) -> Self {
-        Self { socket, listener, heard_at: Instant::now(), said: 0 }
+        Self { socket, listener, heard_at: Instant::now(), messages: 0, said: 0 }
     }
 
     async fn serve(mut self, state: Arc<State>) {
@@ -63,6 +68,12 @@ impl Connection {
         let Connection { mut socket, listener, .. } = self;
         let (code, reason, patience) = match end {
             End::Gone => return,
+            End::Left => {
+                // That it was understood, which is what it waits for.
+                let _ = timeout(Duration::from_millis(1000), socket.flush()).await;
+                return;
+            }
+            End::Chatty => (close_code::POLICY, "you talk too much; this is for listening", 1000),
             End::Stopping => (close_code::AWAY, "the broker is stopping", 1000),
             End::TooSlow => {
                 listener.cut();
@@ -95,21 +106,28 @@ impl Connection {
                 biased;
                 () = state.closing.cancelled() => return End::Stopping,
                 said = self.socket.next() => match said {
-                    None | Some(Err(_) | Ok(Message::Close(_))) => return End::Gone,
+                    None | Some(Err(_)) => return End::Gone,
+                    Some(Ok(Message::Close(_))) => return End::Left,
                     Some(Ok(_)) => {
                         self.heard_at = Instant::now();
+                        self.messages += 1;
+                        if self.messages > LISTENER_MESSAGES_MAX {
+                            return End::Chatty;
+                        }
                         continue;
                     }
                 },
-                heard = self.listener.recv() => {
-                    state.room.breathe().await;
-                    self.write_all(heard, patience).await
-                }
+                // Before what it hears, which may be without end.
                 _ = beat.tick() => {
                     if self.heard_at.elapsed() > Duration::from_millis(LISTENER_SILENT_MS_MAX) {
                         return End::Gone;
                     }
+                    self.messages = 0;
                     within(patience, self.write_beat()).await
+                }
+                () = self.listener.woken() => {
+                    state.room.breathe().await;
+                    self.write_all(patience).await
                 }
             };
             if let Err(end) = written {
@@ -134,9 +152,8 @@ impl Connection {
     }
 
     /// What there is, in so many pieces at most that the others come to their turn.
-    async fn write_all(&mut self, first: Heard, patience: Duration) -> Result<(), End> {
-        within(patience, self.write(first)).await?;
-        for _ in 1..PIECES_MAX {
+    async fn write_all(&mut self, patience: Duration) -> Result<(), End> {
+        for _ in 0..PIECES_MAX {
             let Some(heard) = self.listener.more() else { break };
             within(patience, self.write(heard)).await?;
         }

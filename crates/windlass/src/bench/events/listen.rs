@@ -148,7 +148,8 @@ impl Tally {
         }
         if event.kind == "gap" {
             let gap: Option<GapBody> = serde_json::from_str(event.data.get()).ok();
-            self.missed += gap.and_then(|gap| gap.missed).unwrap_or_default();
+            // One whose size nobody knows is one at least.
+            self.missed += gap.and_then(|gap| gap.missed).unwrap_or(1);
             return;
         }
         self.events += 1;

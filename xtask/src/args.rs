@@ -72,6 +72,7 @@ fn parse_prove(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
             Short('h') | Long("help") => return Ok(Command::Help),
             Long("short") => request.short = true,
             Long("list") => request.list = true,
+            Long("debug") => request.debug = true,
             Long("seed") => request.seed = Some(parser.value()?.parse()?),
             Value(name) => request.names.push(name.string()?),
             other => return Err(other.unexpected()),
@@ -100,12 +101,13 @@ mod tests {
             Ok(Command::Verify(vec![Gate::Tidy, Gate::Doc]))
         );
         assert_eq!(
-            check("prove kill --short --seed 7 power --list"),
+            check("prove kill --short --seed 7 power --list --debug"),
             Ok(Command::Prove(prove::Request {
                 names: vec!["kill".to_owned(), "power".to_owned()],
                 short: true,
                 seed: Some(7),
                 list: true,
+                debug: true,
             }))
         );
     }

@@ -1,9 +1,11 @@
-//! The door to the proofs: builds the release binary and hands it to `windlass-prove`, which tries to break it.
+//! The door to the proofs: builds the binary and hands it to `windlass-prove`, which tries to break it. By hand that is the
+//! release binary; the short form of the test command takes the one that its tests have just built, with its overflow checks and
+//! debug assertions, because optimizing it once more takes longer than all proofs together.
 
 use std::fs;
 use std::path::Path;
 
-use crate::cargo::{cargo, release_binary, root, run as run_command};
+use crate::cargo::{cargo, debug_binary, release_binary, root, run as run_command};
 
 /// Which proofs to run and how; passed on to `windlass-prove` word for word.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -13,6 +15,8 @@ pub(crate) struct Request {
     pub(crate) short: bool,
     pub(crate) seed: Option<u64>,
     pub(crate) list: bool,
+    /// With the binary of the tests.
+    pub(crate) debug: bool,
 }
 
 pub(crate) fn run(request: &Request) -> Result<(), String> {
@@ -20,11 +24,12 @@ pub(crate) fn run(request: &Request) -> Result<(), String> {
         println!("there are no proofs yet: crates/prove does not exist");
         return Ok(());
     }
-    let mut prove = cargo(["run", "--quiet", "--release", "-p", "windlass-prove", "--"]);
-    prove.args(request.arguments());
+    let release = (!request.debug).then_some("--release");
+    let mut prove = cargo(["run", "--quiet", "-p", "windlass-prove"]);
+    prove.args(release).arg("--").args(request.arguments());
     if !request.list {
-        run_command(&mut cargo(["build", "--quiet", "--release", "-p", "windlass"]))?;
-        let binary = release_binary()?;
+        run_command(cargo(["build", "--quiet", "-p", "windlass"]).args(release))?;
+        let binary = if request.debug { debug_binary()? } else { release_binary()? };
         if !binary.is_file() {
             return Err(format!("the build left no binary at {}", binary.display()));
         }
@@ -66,7 +71,8 @@ mod tests {
 
     #[test]
     fn a_request_is_passed_on_whole() {
-        let request = Request { names: vec!["kill".to_owned()], short: true, seed: Some(9), list: true };
+        let request =
+            Request { names: vec!["kill".to_owned()], short: true, seed: Some(9), list: true, debug: true };
         assert_eq!(request.arguments(), ["kill", "--short", "--seed", "9", "--list"]);
         assert!(Request::default().arguments().is_empty());
     }

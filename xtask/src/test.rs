@@ -11,7 +11,15 @@ pub(crate) fn run() -> Result<(), String> {
         Ok(())
     })?;
     section("build", || run_command(&mut cargo(["test", "--quiet", "--workspace", "--no-run"])))?;
-    section("tests", || run_command(&mut cargo(["test", "--quiet", "--workspace"])))?;
+    section("tests", || {
+        let tests = &mut cargo(["test", "--quiet", "--workspace"]);
+        run_command(tests.env("RUST_TEST_THREADS", threads().to_string()))
+    })?;
     section("dashboard", dashboard::run)?;
-    section("proofs", || prove::run(&prove::Request { short: true, ..Default::default() }))
+    section("proofs", || prove::run(&prove::Request { short: true, debug: true, ..Default::default() }))
+}
+
+/// Tests that run at once: most of them wait for a broker of their own, so there is room for more than one on every core.
+fn threads() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, usize::from)
 }

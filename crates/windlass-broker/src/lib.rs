@@ -53,5 +53,5 @@ pub use schedules::{FireView, ScheduleView};
 pub use session::{Keep, Notice, Notices, Session};
 pub use submit::{Start, Submit, Submitted};
 pub use traces::{Ended, Fact, Tracer, What};
-pub use workers::WorkerView;
+pub use workers::{ListWorkers, WorkerPage, WorkerView};
 pub use workflows::{Node, NodeView, SubmitWorkflow, SubmittedWorkflow, WorkflowView};

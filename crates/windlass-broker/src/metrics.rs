@@ -120,10 +120,12 @@ impl Counters {
         changes.for_each(|(what, after)| all.count(what, after, mono));
     }
 
-    pub(crate) fn per_second(&self, queue: &Name, mono: u64) -> PerSecond {
+    /// Of each of these queues.
+    pub(crate) fn per_second<'a>(&self, queues: impl Iterator<Item = &'a Name>, mono: u64) -> Vec<PerSecond> {
         let all = self.all.lock();
-        let meter = all.queues.get(queue);
-        meter.map(|meter| meter.recent.per_second(mono, self.age_ms(mono))).unwrap_or_default()
+        let age_ms = self.age_ms(mono);
+        let rates = |name| all.queues.get(name).map(|meter| meter.recent.per_second(mono, age_ms));
+        queues.map(|name| rates(name).unwrap_or_default()).collect()
     }
 
     /// Over all queues, with the mean duration of what was completed.

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use windlass_core::flow::{Ageing, Scope};
-use windlass_core::limits::{ANSWER_BYTES_MAX, WAIT_MS_MAX};
+use windlass_core::limits::{ANSWER_BYTES_MAX, PAGE_ROWS_MAX, WAIT_MS_MAX};
 use windlass_core::{Name, Record, StateName, Task, TaskId};
-use windlass_store::{Durability, Ledger, List, Page, QueueCounts};
+use windlass_store::{Durability, Ledger, List, ListQueues, Page, QueueCounts};
 
 use crate::broker::Broker;
 use crate::error::Error;
-use crate::workers::WorkerView;
+use crate::rates::PerSecond;
+use crate::workers::{ListWorkers, WorkerPage, WorkerView};
 
 /// How often a waiter looks by itself: another broker on the same store may have finished the task.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -146,27 +147,35 @@ impl Broker {
         Ok(page)
     }
 
-    /// In order of name.
-    pub async fn queues(&self) -> Result<Vec<QueueView>, Error> {
-        let counts = self.inner.store.queues(None).await?;
-        Ok(counts.into_iter().map(|counts| self.queue_view(counts)).collect())
+    /// Some queues, in order of name.
+    pub async fn queues(&self, list: ListQueues) -> Result<Vec<QueueView>, Error> {
+        let list = ListQueues { limit: list.limit.min(PAGE_ROWS_MAX), ..list };
+        Ok(self.queue_views(self.inner.store.queue_page(list).await?))
+    }
+
+    /// All of them, for those who must say something about each.
+    pub async fn all_queues(&self) -> Result<Vec<QueueView>, Error> {
+        Ok(self.queue_views(self.inner.store.queues(None).await?))
     }
 
     pub async fn queue(&self, name: &Name) -> Result<QueueView, Error> {
         let counts = self.inner.store.queues(Some(name)).await?.pop().ok_or(Error::NotFound("queue"))?;
         let limit = self.inner.store.limit(Scope::Queue, name).await?;
-        Ok(QueueView { ageing: limit.and_then(|status| status.limit.ageing), ..self.queue_view(counts) })
+        let view = self.queue_views(vec![counts]).pop().ok_or(Error::NotFound("queue"))?;
+        Ok(QueueView { ageing: limit.and_then(|status| status.limit.ageing), ..view })
     }
 
-    fn queue_view(&self, counts: QueueCounts) -> QueueView {
-        let rates = self.inner.counters.per_second(&counts.name, self.now().mono);
-        QueueView {
+    fn queue_views(&self, counts: Vec<QueueCounts>) -> Vec<QueueView> {
+        let names = counts.iter().map(|counts| &counts.name);
+        let rates = self.inner.counters.per_second(names, self.now().mono);
+        let view = |(counts, rates): (QueueCounts, PerSecond)| QueueView {
             counts,
             ageing: None,
             submitted_per_second: rates.submitted,
             completed_per_second: rates.completed,
             failed_per_second: rates.failed,
-        }
+        };
+        counts.into_iter().zip(rates).map(view).collect()
     }
 
     pub async fn stats(&self) -> Result<Stats, Error> {
@@ -194,9 +203,9 @@ impl Broker {
         Ok(stats)
     }
 
-    /// In order of name.
-    pub async fn workers(&self) -> Vec<WorkerView> {
-        self.inner.workers.views(self.now())
+    /// Some workers, in order of name.
+    pub async fn workers(&self, list: ListWorkers) -> WorkerPage {
+        self.inner.workers.page(list, self.now())
     }
 
     /// One worker with what it runs: as the store knows it, so it is true for workers without heartbeats too.

@@ -29,7 +29,7 @@ use crate::finish::Beat;
 
 pub(crate) use judge::Orphans;
 pub(crate) use link::Link;
-pub use view::WorkerView;
+pub use view::{ListWorkers, WorkerPage, WorkerView};
 
 /// Lives kept per name: more are the restarts of a worker that dies at once, and the oldest is dead for sure.
 const LIVES_MAX: usize = 16;

@@ -48,7 +48,7 @@ use tokio::sync::oneshot;
 use windlass_core::flow::{Scope, Status};
 use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
-use windlass_core::{Name, NewTask, Record, Task, TaskId, Transition, Workflow};
+use windlass_core::{Name, Record, Task, TaskId, Transition, Workflow};
 
 pub use gauges::Activity;
 pub use open::Options;
@@ -64,7 +64,7 @@ use space::saves;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
     Groups, Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
-    ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Restore, Restored, Scan,
+    ListQueues, ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Restore, Restored, Scan,
     ScheduleChange, ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted,
     WriteOperation, WriteSchedule,
 };
@@ -236,6 +236,10 @@ impl Store for EmbeddedStore {
         self.with(|machine| machine.queues(name))
     }
 
+    async fn queue_page(&self, list: ListQueues) -> Result<Vec<QueueCounts>, Error> {
+        self.with(|machine| machine.queue_page(&list))
+    }
+
     async fn depths(&self) -> Result<Vec<QueueCounts>, Error> {
         self.with(|machine| Ok(machine.depths()))
     }
@@ -271,7 +275,7 @@ impl Store for EmbeddedStore {
             ScheduleChange::Fire { tasks, .. } => std::mem::take(tasks),
             _ => Vec::new(),
         };
-        let tasks = tasks.into_iter().map(submitted).collect();
+        let tasks = tasks.into_iter().map(Submitted::from).collect();
         let command = Command::Schedule { write: Box::new(write), tasks };
         let entry = command.encode();
         self.send(command, entry, Reply::Scheduled).await
@@ -328,7 +332,7 @@ impl Store for EmbeddedStore {
         if let Some(refused) = insert.refusal() {
             return Ok(refused);
         }
-        let tasks = std::mem::take(&mut insert.tasks).into_iter().map(submitted).collect();
+        let tasks = std::mem::take(&mut insert.tasks).into_iter().map(Submitted::from).collect();
         let command = Command::Workflow { insert: Box::new(insert), tasks };
         let entry = command.encode();
         self.send(command, entry, Reply::Workflow).await
@@ -383,10 +387,6 @@ impl Store for EmbeddedStore {
         }
         self.shared.failed().map_or(Ok(()), Err)
     }
-}
-
-fn submitted(task: NewTask) -> Submitted {
-    Submitted { body: codec::encode_body(&task.body), task }
 }
 
 impl Drop for EmbeddedStore {

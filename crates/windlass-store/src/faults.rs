@@ -17,9 +17,10 @@ use windlass_core::{Name, Record, Task, TaskId, Transition, Workflow, schedule};
 
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Ending, Error, Expire, Extend, Extended, Groups, Hold,
-    Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations, ListSchedules,
-    ListWorkflows, OperationWritten, Page, QueueCounts, Restore, Restored, Scan, ScheduleWritten, SetLimit,
-    Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation, WriteSchedule,
+    Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations, ListQueues,
+    ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Restore, Restored, Scan,
+    ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation,
+    WriteSchedule,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -225,6 +226,10 @@ impl Store for Faulty {
 
     async fn queues(&self, name: Option<&Name>) -> Result<Vec<QueueCounts>, Error> {
         self.pass(Verb::Queues, self.inner.queues(name)).await
+    }
+
+    async fn queue_page(&self, list: ListQueues) -> Result<Vec<QueueCounts>, Error> {
+        self.pass(Verb::Queues, self.inner.queue_page(list)).await
     }
 
     async fn depths(&self) -> Result<Vec<QueueCounts>, Error> {

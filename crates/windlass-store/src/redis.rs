@@ -97,7 +97,7 @@ use crate::clock::Clock;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
     Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
-    ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Restore, Restored, Scan,
+    ListQueues, ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Restore, Restored, Scan,
     ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation,
     WriteSchedule,
 };
@@ -256,6 +256,10 @@ impl Store for RedisStore {
 
     async fn queues(&self, name: Option<&Name>) -> Result<Vec<QueueCounts>, Error> {
         self.shared.queues(name).await
+    }
+
+    async fn queue_page(&self, list: ListQueues) -> Result<Vec<QueueCounts>, Error> {
+        self.shared.queue_page(list).await
     }
 
     async fn ledger(&self) -> Result<Ledger, Error> {

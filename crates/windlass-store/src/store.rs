@@ -126,6 +126,13 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// The counters of one queue, or of all in order of name. A queue exists from its first task or pause on.
     async fn queues(&self, name: Option<&Name>) -> Result<Vec<QueueCounts>, Error>;
 
+    /// Some of them, in order of name. A store that has to look for what it tells does so only for these.
+    async fn queue_page(&self, list: ListQueues) -> Result<Vec<QueueCounts>, Error> {
+        let all = self.queues(None).await?.into_iter();
+        let behind = |queue: &QueueCounts| list.after.as_ref().is_none_or(|after| queue.name > *after);
+        Ok(all.filter(behind).take(list.limit).collect())
+    }
+
     async fn ledger(&self) -> Result<Ledger, Error>;
 
     /// A paused queue accepts tasks and gives out none.
@@ -341,6 +348,14 @@ pub struct Page {
     pub tasks: Vec<Task>,
     /// Continue with `before` set to this; a page may be short, even empty, and still have a next one.
     pub next: Option<u64>,
+}
+
+/// A page of queues, in order of name.
+#[derive(Debug, Clone, Default)]
+pub struct ListQueues {
+    /// Only those behind this one.
+    pub after: Option<Name>,
+    pub limit: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

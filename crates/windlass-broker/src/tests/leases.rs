@@ -1,7 +1,7 @@
 use windlass_core::{Outcome, StateName};
 
 use super::*;
-use crate::{Failed, Finish, Verdict};
+use crate::{Failed, Finish, ListWorkers, Verdict};
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_lease_goes_back_and_its_holder_can_do_nothing() {
@@ -72,7 +72,7 @@ async fn a_worker_that_leaves_gives_back_what_it_holds_at_once() {
     assert_eq!(pulse.lost, std::slice::from_ref(&task.record.id));
     let waited = until(&broker, &task.record.id, |record| record.state == State::Pending).await;
     assert!(waited.as_millis() < 10, "{waited:?}");
-    assert!(broker.workers().await.is_empty());
+    assert!(broker.workers(ListWorkers::default()).await.workers.is_empty());
     broker.stop().await;
 }
 

@@ -1,7 +1,7 @@
 use windlass_core::StateName;
 
 use super::*;
-use crate::{Finish, Notice, Session, Verdict};
+use crate::{Finish, ListWorkers, Notice, Session, Verdict};
 
 fn pending(record: &Record) -> bool {
     record.state == State::Pending
@@ -22,7 +22,10 @@ async fn a_broken_connection_gives_the_tasks_back_after_its_grace() {
     let mut events = broker.subscribe();
     let (session, _notices, _) = broker.connect(beat("w", 1, &[])).await.unwrap();
     let task = pushed(&broker, &session).await;
-    assert_eq!((session.held(), broker.workers().await[0].running.len()), (1, 1));
+    assert_eq!(
+        (session.held(), broker.workers(ListWorkers::default()).await.workers[0].running.len()),
+        (1, 1)
+    );
     drop(session);
     let waited = until(&broker, &task.record.id, pending).await;
     assert!((500..520).contains(&waited.as_millis()), "{waited:?}");

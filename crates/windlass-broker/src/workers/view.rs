@@ -1,11 +1,14 @@
 //! The registry as people see it.
 
+use windlass_core::limits::PAGE_ROWS_MAX;
 use windlass_core::{Name, Now, TaskId};
 
 use super::{Life, Registry, Worker};
 
 /// A worker that only claims counts as listening for this long after its last call.
 const LISTENING_MS: u64 = 120_000;
+/// Names and ids on a page of workers: what every protocol has room for in one answer.
+const PAGE_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Other workers named when nobody listens to a queue and type.
 const NAMED_MAX: usize = 5;
 
@@ -34,6 +37,36 @@ pub struct WorkerView {
     pub running: Vec<TaskId>,
 }
 
+impl WorkerView {
+    /// About how much room it takes in an answer.
+    fn bytes(&self) -> usize {
+        let names = self.queues.iter().chain(self.types.iter().flatten());
+        256 + names.map(|name| name.as_str().len() + 3).sum::<usize>()
+            + self.running.iter().map(|id| id.as_str().len() + 3).sum::<usize>()
+    }
+}
+
+/// A page of workers, in order of name.
+#[derive(Debug, Clone)]
+pub struct ListWorkers {
+    /// Only those behind this one.
+    pub after: Option<Name>,
+    pub limit: usize,
+}
+
+impl Default for ListWorkers {
+    fn default() -> Self {
+        Self { after: None, limit: PAGE_ROWS_MAX }
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WorkerPage {
+    pub workers: Vec<WorkerView>,
+    /// The last one, if there are more.
+    pub next: Option<Name>,
+}
+
 /// Who listens to a queue and type.
 #[derive(Debug, Default)]
 pub(crate) struct Listening {
@@ -44,14 +77,25 @@ pub(crate) struct Listening {
 }
 
 impl Registry {
-    /// In order of name.
-    pub(crate) fn views(&self, now: Now) -> Vec<WorkerView> {
+    /// A page may come back short when its workers name and hold a great deal; `next` says where to go on.
+    pub(crate) fn page(&self, list: ListWorkers, now: Now) -> WorkerPage {
         let state = self.state.lock();
-        let listed = state.by_name.iter().filter(|(_, worker)| worker.gone.is_none());
-        let mut views: Vec<WorkerView> = listed.map(|(name, worker)| worker.view(name, now)).collect();
-        drop(state);
-        views.sort_by(|a, b| a.name.cmp(&b.name));
-        views
+        let behind = |name: &Name| list.after.as_ref().is_none_or(|after| name > after);
+        let listed = state.by_name.iter().filter(|(name, worker)| worker.gone.is_none() && behind(name));
+        let mut listed: Vec<(&Name, &Worker)> = listed.collect();
+        listed.sort_unstable_by_key(|(name, _)| *name);
+        let mut page = WorkerPage::default();
+        let mut bytes = 0;
+        for (name, worker) in listed {
+            if page.workers.len() >= list.limit.min(PAGE_ROWS_MAX) || bytes >= PAGE_BYTES_MAX {
+                page.next = page.workers.last().map(|worker| worker.name.clone());
+                break;
+            }
+            let view = worker.view(name, now);
+            bytes += view.bytes();
+            page.workers.push(view);
+        }
+        page
     }
 
     pub(crate) fn view(&self, name: &Name, now: Now) -> Option<WorkerView> {

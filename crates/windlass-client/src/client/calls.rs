@@ -117,7 +117,7 @@ calls! {
     once fn cancel_operation(id: &Name) -> OperationBody;
 
     /// In order of name.
-    again fn queues() -> QueuesBody;
+    again fn queues(limit: usize, cursor: Option<&str>) -> QueuesBody;
     again fn queue(name: &Name) -> QueueBody;
     /// Nothing of it is given out until it is resumed.
     again fn pause_queue(name: &Name) -> QueueBody;
@@ -136,7 +136,7 @@ calls! {
     once fn clear_dead(which: &DeadSelection) -> Affected;
 
     /// In order of name.
-    again fn workers() -> WorkersBody;
+    again fn workers(limit: usize, cursor: Option<&str>) -> WorkersBody;
     /// One worker with the tasks that it holds.
     again fn worker(id: &Name) -> WorkerBody;
     /// It gets no more tasks until it is resumed.

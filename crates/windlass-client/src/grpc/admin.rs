@@ -18,9 +18,11 @@ use crate::error::Error;
 use crate::rest::Filter;
 
 impl Grpc {
-    pub(crate) async fn queues(&self) -> Result<QueuesBody, Error> {
-        let answer = said(self.admin.clone().list_queues(soon(ListQueuesRequest {})).await)?;
-        Ok(QueuesBody { items: answer.queues.into_iter().map(queue).collect::<Result<_, _>>()? })
+    pub(crate) async fn queues(&self, limit: usize, cursor: Option<&str>) -> Result<QueuesBody, Error> {
+        let request = ListQueuesRequest { limit: Some(rows(limit)), cursor: cursor.map(str::to_owned) };
+        let answer = said(self.admin.clone().list_queues(soon(request)).await)?;
+        let items = answer.queues.into_iter().map(queue).collect::<Result<_, _>>()?;
+        Ok(QueuesBody { items, next_cursor: answer.next_cursor })
     }
 
     pub(crate) async fn queue(&self, name: &Name) -> Result<QueueBody, Error> {
@@ -64,9 +66,11 @@ impl Grpc {
         said(self.admin.clone().delete_dead_letters(soon(selection(which)?)).await).map(affected)
     }
 
-    pub(crate) async fn workers(&self) -> Result<WorkersBody, Error> {
-        let answer = said(self.admin.clone().list_workers(soon(ListWorkersRequest {})).await)?;
-        Ok(WorkersBody { items: answer.workers.into_iter().map(worker).collect::<Result<_, _>>()? })
+    pub(crate) async fn workers(&self, limit: usize, cursor: Option<&str>) -> Result<WorkersBody, Error> {
+        let request = ListWorkersRequest { limit: Some(rows(limit)), cursor: cursor.map(str::to_owned) };
+        let answer = said(self.admin.clone().list_workers(soon(request)).await)?;
+        let items = answer.workers.into_iter().map(worker).collect::<Result<_, _>>()?;
+        Ok(WorkersBody { items, next_cursor: answer.next_cursor })
     }
 
     pub(crate) async fn worker(&self, id: &Name) -> Result<WorkerBody, Error> {

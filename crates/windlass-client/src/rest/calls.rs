@@ -87,8 +87,9 @@ impl Client {
         send(request).await.map(drop)
     }
 
-    pub async fn queues(&self) -> Result<QueuesBody, Error> {
-        self.get(&QUEUES, &[]).await
+    /// In order of name.
+    pub async fn queues(&self, limit: usize, cursor: Option<&str>) -> Result<QueuesBody, Error> {
+        self.get(&QUEUES, &page(limit, cursor)).await
     }
 
     pub async fn queue(&self, name: &Name) -> Result<QueueBody, Error> {
@@ -141,8 +142,9 @@ impl Client {
         read(send(self.request(Method::DELETE, &DEAD)?.query(&query)).await?).await
     }
 
-    pub async fn workers(&self) -> Result<WorkersBody, Error> {
-        self.get(&WORKERS, &[]).await
+    /// In order of name.
+    pub async fn workers(&self, limit: usize, cursor: Option<&str>) -> Result<WorkersBody, Error> {
+        self.get(&WORKERS, &page(limit, cursor)).await
     }
 
     pub async fn worker(&self, id: &Name) -> Result<WorkerBody, Error> {
@@ -198,6 +200,11 @@ impl Client {
 
 fn task<'a>(id: &'a TaskId, act: Option<&'a str>) -> Vec<&'a str> {
     TASKS.into_iter().chain([id.as_str()]).chain(act).collect()
+}
+
+fn page(limit: usize, cursor: Option<&str>) -> Vec<(&'static str, String)> {
+    let from = cursor.map(|cursor| ("cursor", cursor.to_owned()));
+    [("limit", limit.to_string())].into_iter().chain(from).collect()
 }
 
 fn within<'a>(kind: [&'a str; 3], name: &'a Name, act: Option<&'a str>) -> Vec<&'a str> {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use windlass_broker::{Broker, Settings, Start, Submit};
+use windlass_broker::{Broker, ListWorkers, Settings, Start, Submit};
 use windlass_core::{Name, Payload, Priority, StateName, Task, TaskId, limits, retry};
 use windlass_store::SystemClock;
 use windlass_store::memory::MemoryStore;
@@ -234,7 +234,7 @@ async fn draining_waits_then_releases() {
         let record = bench.broker.get(&id).await.unwrap().record;
         assert_eq!((record.state_name(), record.attempts), (StateName::Pending, 0), "{id}");
     }
-    assert!(bench.broker.workers().await.is_empty(), "it said that it leaves");
+    assert!(bench.broker.workers(ListWorkers::default()).await.workers.is_empty(), "it said that it leaves");
 }
 
 #[tokio::test]

@@ -12,6 +12,9 @@ use super::time::Seconds;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QueuesBody {
     pub items: Vec<QueueBody>,
+    /// Give it back as `cursor` to continue; `null` at the end.
+    #[serde(default)]
+    pub next_cursor: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

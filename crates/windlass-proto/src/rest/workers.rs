@@ -86,6 +86,9 @@ pub struct PulseBody {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WorkersBody {
     pub items: Vec<WorkerBody>,
+    /// Give it back as `cursor` to continue; `null` at the end.
+    #[serde(default)]
+    pub next_cursor: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use windlass_core::{NewTask, Priority, StateName, Task};
 
 use super::Harness;
 use super::steps::{claim, expire, extension, failure, id, ids, name, queue};
-use crate::store::{Claim, Error, Insert, Inserted, Ledger, List, QueueCounts};
+use crate::store::{Claim, Error, Insert, Inserted, Ledger, List, ListQueues, QueueCounts};
 
 pub async fn queues_are_listed_by_name(h: &mut Harness) {
     assert!(h.store.queues(None).await.expect("queues").is_empty());
@@ -28,6 +28,17 @@ pub async fn queues_are_listed_by_name(h: &mut Harness) {
     };
     assert_eq!(names(h.store.queues(None).await.expect("queues")), ["b", "m", "z paused"]);
     assert!(h.store.queues(Some(&name("unknown"))).await.expect("queues").is_empty());
+    let all = h.store.queues(None).await.expect("queues");
+    for (after, limit, wanted) in [
+        (None, 2, &all[..2]),
+        (Some("b"), 2, &all[1..]),
+        (Some("a"), 1, &all[..1]),
+        (Some("m"), 0, &all[..0]),
+        (Some("z"), 9, &all[..0]),
+    ] {
+        let list = ListQueues { after: after.map(name), limit };
+        assert_eq!(h.store.queue_page(list).await.expect("a page"), wanted, "{limit} behind {after:?}");
+    }
     let counts = h.counts("m").await;
     assert_eq!((counts.oldest_pending_at, counts.pending_by_class), (Some(first), [1, 0, 0, 1]));
     h.take(Claim { queues: vec![queue("m", 1)], ..claim() }).await;

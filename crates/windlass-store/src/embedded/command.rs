@@ -67,6 +67,12 @@ pub(super) struct Submitted {
     pub(super) body: Bytes,
 }
 
+impl From<NewTask> for Submitted {
+    fn from(task: NewTask) -> Self {
+        Self { body: codec::encode_body(&task.body), task }
+    }
+}
+
 #[derive(Clone, PartialEq, Message)]
 struct Entry {
     #[prost(message, optional, tag = "1")]

@@ -7,7 +7,7 @@ use super::Shared;
 use super::link::Args;
 use super::row::{self, Row};
 use super::{reply, script};
-use crate::store::{Due, Error, Ledger, List, Page, QueueCounts, Scan};
+use crate::store::{Due, Error, Ledger, List, ListQueues, Page, QueueCounts, Scan};
 
 /// How far back a place in line is told.
 const POSITION_MAX: u64 = 10_000;
@@ -150,21 +150,33 @@ impl Shared {
     }
 
     pub(super) async fn queues(&self, name: Option<&Name>) -> Result<Vec<QueueCounts>, Error> {
-        self.check_open()?;
+        match name {
+            None => self.queue_page(ListQueues { after: None, limit: usize::MAX }).await,
+            Some(name) => self.some_queues(name.as_str(), "", 1).await,
+        }
+    }
+
+    pub(super) async fn queue_page(&self, list: ListQueues) -> Result<Vec<QueueCounts>, Error> {
         let mut found: Vec<QueueCounts> = Vec::new();
-        loop {
-            let after = found.last().map_or(String::new(), |queue| queue.name.to_string());
-            let mut args = Args::new("");
-            args.text(name.map_or("", Name::as_str)).text(&after).number(CHUNK as u64);
-            let page = reply::list(self.link.run(&script::QUEUES, &args).await?)?;
-            let full = page.len() == CHUNK;
-            for queue in page {
-                found.push(counts(queue)?);
-            }
-            if !full || name.is_some() {
-                return Ok(found);
+        while found.len() < list.limit {
+            let after = found.last().map(|queue| &queue.name).or(list.after.as_ref());
+            let rows = CHUNK.min(list.limit - found.len());
+            let page = self.some_queues("", after.map_or("", Name::as_str), rows).await?;
+            let full = page.len() == rows;
+            found.extend(page);
+            if !full {
+                break;
             }
         }
+        Ok(found)
+    }
+
+    async fn some_queues(&self, only: &str, after: &str, rows: usize) -> Result<Vec<QueueCounts>, Error> {
+        self.check_open()?;
+        let mut args = Args::new("");
+        args.text(only).text(after).number(rows as u64);
+        let page = reply::list(self.link.run(&script::QUEUES, &args).await?)?;
+        page.into_iter().map(counts).collect()
     }
 
     pub(super) async fn ledger(&self) -> Result<Ledger, Error> {

@@ -35,7 +35,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 async fn metrics(State(state): Shared) -> Result<Response, Refused> {
     let broker = &state.broker;
     let stats = broker.stats().await?;
-    let queues = broker.queues().await?;
+    let queues = broker.all_queues().await?;
     let now = now_ms();
     let mut text = Text::default();
     let counted = broker.metrics();

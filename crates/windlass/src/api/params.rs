@@ -136,6 +136,27 @@ impl PageParams {
     }
 }
 
+/// A list in order of name, which most people want whole.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct NamesParams {
+    /// At most this many, up to 1,000, which is also the default.
+    #[serde(default, deserialize_with = "number_or_text")]
+    limit: Option<String>,
+    /// From the page before.
+    cursor: Option<String>,
+}
+
+impl NamesParams {
+    /// Behind which name to go on, and how many.
+    pub(super) fn check(self) -> Result<(Option<Name>, usize), Invalid> {
+        let after = self.cursor.as_deref().filter(|text| !text.is_empty());
+        let rows = if self.limit.is_none() { PAGE_ROWS_MAX } else { limit(self.limit)? };
+        Ok((after.map(cursor::read_name).transpose()?, rows))
+    }
+}
+
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

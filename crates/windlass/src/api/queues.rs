@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_client::show;
 use windlass_core::StateName;
 use windlass_proto::rest::{Affected, QueueBody, QueuesBody};
+use windlass_store::ListQueues;
 
 use super::answer::{self, Answer};
-use super::params::{Params, PathName};
-use super::{Shared, now_ms};
+use super::params::{NamesParams, Params, PathName};
+use super::{Shared, cursor, now_ms};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
     OpenApiRouter::new()
@@ -23,13 +25,26 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
         .routes(routes!(purge))
 }
 
-/// All queues
-#[utoipa::path(get, path = "/api/v1/queues", tag = "queues",
-    responses((status = 200, description = "In order of name", body = QueuesBody)))]
-async fn list(State(state): Shared) -> Answer {
+/// Queues, in order of name
+#[utoipa::path(get, path = "/api/v1/queues", tag = "queues", params(NamesParams),
+    responses((status = 200, description = "A page of queues", body = QueuesBody)))]
+async fn list(State(state): Shared, Params(params): Params<NamesParams>) -> Answer {
+    let (after, limit) = params.check()?;
+    let page = page(&state, ListQueues { after, limit }).await?;
+    let room = 256 + 512 * page.items.len();
+    answer::json(StatusCode::OK, &page, room)
+}
+
+pub(crate) async fn page(
+    state: &super::State,
+    list: ListQueues,
+) -> Result<QueuesBody, windlass_broker::Error> {
+    let rows = list.limit;
+    let views = state.broker.queues(list).await?;
+    let last = views.last().filter(|_| views.len() == rows);
+    let next_cursor = last.map(|view| cursor::write_name(&view.counts.name));
     let now = now_ms();
-    let items = state.broker.queues().await?.into_iter().map(|view| show::queue(view, now)).collect();
-    answer::ok(&QueuesBody { items })
+    Ok(QueuesBody { items: views.into_iter().map(|view| show::queue(view, now)).collect(), next_cursor })
 }
 
 /// One queue

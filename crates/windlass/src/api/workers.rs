@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass_broker::Beat;
+use windlass_broker::{Beat, ListWorkers};
 use windlass_client::show;
 use windlass_core::limits::{CLAIM_NAMES_MAX, CLAIM_TASKS_MAX};
 use windlass_core::{Name, TaskId, Token};
@@ -15,12 +16,12 @@ use windlass_proto::rest::{
     BeatBody, Invalid, LeaseRef, PulseBody, WorkerBody, WorkersBody, checkpoint, decode,
 };
 
-use super::Shared;
 use super::answer::{self, Answer};
 use super::body::JsonBytes;
 use super::outcomes::save;
-use super::params::PathName;
+use super::params::{NamesParams, Params, PathName};
 use super::problem::Refused;
+use super::{Shared, cursor};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
     OpenApiRouter::new()
@@ -31,12 +32,20 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
         .routes(routes!(heartbeat))
 }
 
-/// All workers
-#[utoipa::path(get, path = "/api/v1/workers", tag = "workers",
-    responses((status = 200, description = "In order of name", body = WorkersBody)))]
-async fn list(State(state): Shared) -> Answer {
-    let items = state.broker.workers().await.into_iter().map(show::worker).collect();
-    answer::ok(&WorkersBody { items })
+/// Workers, in order of name
+#[utoipa::path(get, path = "/api/v1/workers", tag = "workers", params(NamesParams),
+    responses((status = 200, description = "A page of workers", body = WorkersBody)))]
+async fn list(State(state): Shared, Params(params): Params<NamesParams>) -> Answer {
+    let (after, limit) = params.check()?;
+    let page = page(&state, ListWorkers { after, limit }).await;
+    let room = 256 + 512 * page.items.len();
+    answer::json(StatusCode::OK, &page, room)
+}
+
+pub(crate) async fn page(state: &super::State, list: ListWorkers) -> WorkersBody {
+    let page = state.broker.workers(list).await;
+    let next_cursor = page.next.as_ref().map(cursor::write_name);
+    WorkersBody { items: page.workers.into_iter().map(show::worker).collect(), next_cursor }
 }
 
 /// One worker with the tasks it holds

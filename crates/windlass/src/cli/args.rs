@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use windlass_client::rest::Client;
 use windlass_core::Name;
+use windlass_core::limits::PAGE_ROWS_MAX;
 
 use super::error::Failure;
 
@@ -19,6 +20,19 @@ pub(crate) struct Connect {
         hide_env_values = true
     )]
     pub(crate) server: String,
+}
+
+/// A list in order of name.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Names {
+    /// How many
+    #[arg(long, short = 'n', default_value_t = PAGE_ROWS_MAX)]
+    pub(crate) limit: usize,
+    /// Continue where the last list ended
+    #[arg(long)]
+    pub(crate) cursor: Option<String>,
+    #[command(flatten)]
+    pub(crate) connect: Connect,
 }
 
 impl Connect {

@@ -3,7 +3,7 @@
 use windlass_core::Name;
 use windlass_proto::rest::QueueBody;
 
-use super::args::{self, Bulk, Connect};
+use super::args::{self, Bulk, Connect, Names};
 use super::error::Failure;
 use super::output::{Output, table};
 
@@ -14,7 +14,7 @@ use super::output::{Output, table};
   windlass queue purge mail --dry-run")]
 pub(crate) enum Command {
     /// List queues with their depth
-    List(Connect),
+    List(Names),
     /// Show a queue
     Get(One),
     /// Give out no more tasks of a queue
@@ -43,9 +43,10 @@ pub(crate) struct PurgeArgs {
 
 pub(crate) async fn run(command: Command, output: &Output) -> Result<(), Failure> {
     match command {
-        Command::List(connect) => {
-            let queues = connect.client()?.queues().await?;
-            output.value(&queues, || show(&queues.items));
+        Command::List(args) => {
+            let page = args.connect.client()?.queues(args.limit, args.cursor.as_deref()).await?;
+            output.value(&page, || show(&page.items));
+            super::task::more(&page.next_cursor, output);
         }
         Command::Get(one) => show_one(one.connect.client()?.queue(&one.name).await?, output),
         Command::Pause(one) => show_one(one.connect.client()?.pause_queue(&one.name).await?, output),

@@ -5,7 +5,7 @@ mod exec;
 use windlass_core::Name;
 use windlass_proto::rest::WorkerBody;
 
-use super::args::{self, Connect};
+use super::args::{self, Connect, Names};
 use super::error::Failure;
 use super::output::{Output, table};
 
@@ -15,7 +15,7 @@ use super::output::{Output, table};
   windlass worker exec --type resize -- ./resize.sh")]
 pub(crate) enum Command {
     /// List workers
-    List(Connect),
+    List(Names),
     /// Show a worker
     Get(One),
     /// Give no more tasks to a worker
@@ -36,9 +36,10 @@ pub(crate) struct One {
 
 pub(crate) async fn run(command: Command, output: &Output) -> Result<(), Failure> {
     match command {
-        Command::List(connect) => {
-            let workers = connect.client()?.workers().await?;
-            output.value(&workers, || show(&workers.items));
+        Command::List(args) => {
+            let page = args.connect.client()?.workers(args.limit, args.cursor.as_deref()).await?;
+            output.value(&page, || show(&page.items));
+            super::task::more(&page.next_cursor, output);
         }
         Command::Get(one) => show_one(one.connect.client()?.worker(&one.id).await?, output),
         Command::Pause(one) => show_one(one.connect.client()?.pause_worker(&one.id).await?, output),

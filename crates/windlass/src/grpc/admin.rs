@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tonic::{Request, Response, Status};
-use windlass_broker::QueueView;
+use windlass_broker::{ListWorkers, QueueView};
 use windlass_client::show;
 use windlass_core::{Name, StateName};
 use windlass_proto::grpc::parsed;
@@ -22,12 +22,12 @@ use windlass_proto::grpc::v1::{
     StartOperationRequest, Stats, Task, WorkerInfo,
 };
 use windlass_proto::rest::{LimitBody, read_scope};
-use windlass_store::ListLimits;
+use windlass_store::{ListLimits, ListQueues};
 
-use super::refusal::{answer, status};
+use super::refusal::answer;
 use super::{State, lists, operations, schedules};
 use crate::api::problem::Refused;
-use crate::api::{dlq, health, limits, now_ms, stats};
+use crate::api::{dlq, health, limits, now_ms, queues, stats, workers};
 
 #[derive(Debug)]
 pub(super) struct Admin(pub(super) Arc<State>);
@@ -36,9 +36,15 @@ type Answer<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl AdminService for Admin {
-    async fn list_queues(&self, _: Request<ListQueuesRequest>) -> Answer<ListQueuesResponse> {
-        let all = self.0.api.broker.queues().await.map_err(status)?;
-        Ok(Response::new(ListQueuesResponse { queues: all.into_iter().map(queue).collect() }))
+    async fn list_queues(&self, request: Request<ListQueuesRequest>) -> Answer<ListQueuesResponse> {
+        let request = request.into_inner();
+        let (after, limit) = lists::names(request.limit, request.cursor.as_deref())?;
+        let page = queues::page(&self.0.api, ListQueues { after, limit }).await;
+        let page = page.map(|page| ListQueuesResponse {
+            queues: page.items.into_iter().map(Into::into).collect(),
+            next_cursor: page.next_cursor,
+        });
+        answer(page.map_err(Refused::from))
     }
 
     async fn get_queue(&self, request: Request<GetQueueRequest>) -> Answer<QueueInfo> {
@@ -67,10 +73,14 @@ impl AdminService for Admin {
         answer(affected.map(|affected| Affected { affected }).map_err(Refused::from))
     }
 
-    async fn list_workers(&self, _: Request<ListWorkersRequest>) -> Answer<ListWorkersResponse> {
-        let all = self.0.api.broker.workers().await.into_iter();
-        let workers = all.map(|view| show::worker(view).into()).collect();
-        Ok(Response::new(ListWorkersResponse { workers }))
+    async fn list_workers(&self, request: Request<ListWorkersRequest>) -> Answer<ListWorkersResponse> {
+        let request = request.into_inner();
+        let (after, limit) = lists::names(request.limit, request.cursor.as_deref())?;
+        let page = workers::page(&self.0.api, ListWorkers { after, limit }).await;
+        Ok(Response::new(ListWorkersResponse {
+            workers: page.items.into_iter().map(Into::into).collect(),
+            next_cursor: page.next_cursor,
+        }))
     }
 
     async fn get_worker(&self, request: Request<GetWorkerRequest>) -> Answer<WorkerInfo> {

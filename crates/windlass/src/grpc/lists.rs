@@ -62,6 +62,13 @@ pub(super) fn limit(rows: Option<u32>) -> Result<usize, Invalid> {
     }
 }
 
+/// Of a list in order of name, which most people want whole.
+pub(super) fn names(rows: Option<u32>, from: Option<&str>) -> Result<(Option<Name>, usize), Invalid> {
+    let after = from.filter(|text| !text.is_empty()).map(cursor::read_name).transpose()?;
+    let rows = if rows.is_none() { PAGE_ROWS_MAX } else { limit(rows)? };
+    Ok((after, rows))
+}
+
 fn states(request: &ListTasksRequest) -> Result<Vec<StateName>, Invalid> {
     let mut states = Vec::new();
     for number in &request.states {

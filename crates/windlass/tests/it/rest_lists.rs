@@ -121,6 +121,14 @@ fn queues_count_and_can_be_emptied() {
     let names: Vec<_> =
         queues["items"].as_array().unwrap().iter().map(|queue| text(&queue["name"])).collect();
     assert_eq!(names, ["a", "b"]);
+    assert!(queues["next_cursor"].is_null());
+    let first = client.get("/api/v1/queues?limit=1").expect(200);
+    let next = format!("/api/v1/queues?limit=1&cursor={}", text(&first["next_cursor"]));
+    let second = client.get(&next).expect(200);
+    assert_eq!((&first["items"][0]["name"], &second["items"][0]["name"]), (&json!("a"), &json!("b")));
+    client.get("/api/v1/queues?limit=0").refused(422, "out_of_range");
+    client.get("/api/v1/queues?cursor=b").refused(400, "malformed");
+    client.get("/api/v1/workers?rows=1").refused(400, "malformed");
     let queue = client.get("/api/v1/queues/a").expect(200);
     assert_eq!((&queue["tasks"]["pending"], &queue["tasks"]["scheduled"]), (&json!(1), &json!(1)));
     assert_eq!(queue["pending_by_priority"]["normal"], 1);

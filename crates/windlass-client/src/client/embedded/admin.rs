@@ -1,23 +1,27 @@
 //! Queues, workers, dead letters and the broker itself.
 
-use windlass_broker::Selection;
+use windlass_broker::{ListWorkers, Selection};
 use windlass_core::Name;
 use windlass_core::limits::BATCH_TASKS_MAX;
 use windlass_proto::rest::{
     Affected, DeadSelection, Fault, HealthBody, Invalid, QueueBody, QueuesBody, StatsBody, WorkerBody,
     WorkersBody,
 };
-use windlass_store::List;
+use windlass_store::{List, ListQueues};
 
 use super::tasks::given;
-use super::{Embedded, now};
+use super::{Embedded, now, place, rows};
 use crate::error::Error;
 use crate::show::{self, queue, worker};
 
 impl Embedded {
-    pub(crate) async fn queues(&self) -> Result<QueuesBody, Error> {
+    pub(crate) async fn queues(&self, limit: usize, cursor: Option<&str>) -> Result<QueuesBody, Error> {
+        let limit = rows(limit)?;
+        let views = self.0.queues(ListQueues { after: place(cursor)?, limit }).await?;
+        let last = views.last().filter(|_| views.len() == limit);
+        let next_cursor = last.map(|view| view.counts.name.to_string());
         let now = now();
-        Ok(QueuesBody { items: self.0.queues().await?.into_iter().map(|view| queue(view, now)).collect() })
+        Ok(QueuesBody { items: views.into_iter().map(|view| queue(view, now)).collect(), next_cursor })
     }
 
     pub(crate) async fn queue(&self, name: &Name) -> Result<QueueBody, Error> {
@@ -54,8 +58,10 @@ impl Embedded {
         Ok(Affected { affected })
     }
 
-    pub(crate) async fn workers(&self) -> Result<WorkersBody, Error> {
-        Ok(WorkersBody { items: self.0.workers().await.into_iter().map(worker).collect() })
+    pub(crate) async fn workers(&self, limit: usize, cursor: Option<&str>) -> Result<WorkersBody, Error> {
+        let page = self.0.workers(ListWorkers { after: place(cursor)?, limit: rows(limit)? }).await;
+        let next_cursor = page.next.map(|name| name.to_string());
+        Ok(WorkersBody { items: page.workers.into_iter().map(worker).collect(), next_cursor })
     }
 
     pub(crate) async fn worker(&self, id: &Name) -> Result<WorkerBody, Error> {

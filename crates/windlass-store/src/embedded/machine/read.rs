@@ -14,7 +14,7 @@ use crate::embedded::dirty::{Keys, PRUNE_LANE, WAKE_LANE};
 use crate::embedded::index::Beyond;
 use crate::embedded::names::{LaneNames, Queue};
 use crate::embedded::tables::Snapshot;
-use crate::store::{Due, Error, Expire, Extend, Extended, Ledger, List, Page, QueueCounts, Scan};
+use crate::store::{Due, Error, Expire, Extend, Extended, Ledger, List, ListQueues, Page, QueueCounts, Scan};
 
 impl Machine {
     pub(super) fn seq_of(&self, id: &TaskId) -> Result<Option<u64>, Error> {
@@ -148,40 +148,55 @@ impl Machine {
     }
 
     pub(in crate::embedded) fn queues(&self, only: Option<&Name>) -> Result<Vec<QueueCounts>, Error> {
-        let pending = |queue: &Queue| queue.by_state[StateName::Pending.index()];
-        let oldest_dirty = self.oldest_dirty(self.names.queues().map(|(_, queue)| pending(queue)).sum());
         let wanted = self.names.queues().filter(|(_, queue)| only.is_none_or(|name| *name == queue.name));
-        let mut all = Vec::new();
-        for (number, queue) in wanted {
-            let oldest_pending_at = if pending(queue) > 0 {
-                self.oldest_pending(number, oldest_dirty.get(&number).copied())?
-            } else {
-                None
+        self.counted(wanted.collect(), usize::MAX)
+    }
+
+    pub(in crate::embedded) fn queue_page(&self, list: &ListQueues) -> Result<Vec<QueueCounts>, Error> {
+        let behind = |queue: &Queue| list.after.as_ref().is_none_or(|after| queue.name > *after);
+        self.counted(self.names.queues().filter(|(_, queue)| behind(queue)).collect(), list.limit)
+    }
+
+    /// The first of these in order of name.
+    fn counted(&self, mut wanted: Vec<(u32, &Queue)>, limit: usize) -> Result<Vec<QueueCounts>, Error> {
+        wanted.sort_unstable_by_key(|(_, queue)| &queue.name);
+        wanted.truncate(limit);
+        let oldest_dirty = self.oldest_dirty(&wanted);
+        let count = |(number, queue): (u32, &Queue)| {
+            let oldest_pending_at = match pending(queue) {
+                0 => None,
+                _ => self.oldest_pending(number, oldest_dirty.get(&number).copied())?,
             };
-            all.push(QueueCounts {
+            Ok(QueueCounts {
                 name: queue.name.clone(),
                 paused: queue.paused,
                 by_state: queue.by_state,
                 pending_by_class: queue.pending_by_class,
                 oldest_pending_at,
-            });
-        }
-        all.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(all)
+            })
+        };
+        wanted.into_iter().map(count).collect()
     }
 
-    /// The oldest pending task that memory describes, of each queue: a pass over what changed since a checkpoint, newest
-    /// first, that ends when all that are pending have been seen. Without a backlog these are among the newest.
-    fn oldest_dirty(&self, mut pending: u64) -> HashMap<u32, u64> {
+    /// The oldest pending task that memory describes, of each of these queues: a pass over what changed since a checkpoint,
+    /// newest first, that ends when all that are pending have been seen. Without a backlog these are among the newest.
+    fn oldest_dirty(&self, wanted: &[(u32, &Queue)]) -> HashMap<u32, u64> {
+        let waiting = wanted.iter().map(|(number, queue)| (*number, pending(queue)));
+        let mut unseen: HashMap<u32, u64> = waiting.filter(|(_, count)| *count > 0).collect();
         let mut oldest = HashMap::new();
         for slot in self.dirty.below(u64::MAX) {
-            if pending == 0 {
+            if unseen.is_empty() {
                 break;
             }
-            if !slot.gone && slot.record.state_name() == StateName::Pending {
-                oldest.insert(slot.queue, slot.record.created_at);
-                pending -= 1;
+            if slot.gone || slot.record.state_name() != StateName::Pending {
+                continue;
             }
+            let Some(left) = unseen.get_mut(&slot.queue) else { continue };
+            *left -= 1;
+            if *left == 0 {
+                unseen.remove(&slot.queue);
+            }
+            oldest.insert(slot.queue, slot.record.created_at);
         }
         oldest
     }
@@ -375,4 +390,8 @@ impl Listing {
         }
         Ok(stored)
     }
+}
+
+fn pending(queue: &Queue) -> u64 {
+    queue.by_state[StateName::Pending.index()]
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use windlass_client::Error;
 use windlass_client::rest::{Client, Filter};
+use windlass_core::limits::PAGE_ROWS_MAX;
 use windlass_proto::rest::{QueueBody, StatsBody, TaskBody, Time, WorkerBody};
 
 use super::recent::Recent;
@@ -15,9 +16,8 @@ pub(crate) struct Snapshot {
     pub(super) at: Time,
     pub(super) server: String,
     pub(super) stats: StatsBody,
-    /// In order of name.
+    /// In order of name, as many as one page has; so are the workers.
     pub(super) queues: Vec<QueueBody>,
-    /// In order of name.
     pub(super) workers: Vec<WorkerBody>,
     /// The latest first.
     pub(super) failures: Vec<Failed>,
@@ -39,7 +39,8 @@ pub(crate) struct Failed {
 
 /// Failures are asked for only if nobody told them.
 pub(super) async fn look(client: &Client, recent: &mut Recent, told: bool) -> Result<Snapshot, Error> {
-    let (stats, queues, workers) = tokio::try_join!(client.stats(), client.queues(), client.workers())?;
+    let (queues, workers) = (client.queues(PAGE_ROWS_MAX, None), client.workers(PAGE_ROWS_MAX, None));
+    let (stats, queues, workers) = tokio::try_join!(client.stats(), queues, workers)?;
     if recent.is_stale(&stats, told) {
         recent.asked(failures(client).await?, &stats);
     }

@@ -293,7 +293,7 @@ async fn queues_dead_letters_workers_and_the_broker_are_looked_after() {
         let reasons = client.explain(&id).await.unwrap().reasons;
         assert!(reasons.iter().any(|reason| reason.code == "paused"), "{reasons:?}");
         assert!(!client.resume_queue(&queue).await.unwrap().paused);
-        assert!(client.queues().await.unwrap().items.iter().any(|seen| seen.name == queue));
+        assert!(client.queues(1000, None).await.unwrap().items.iter().any(|seen| seen.name == queue));
         assert_eq!(client.purge_queue(&queue).await.unwrap().affected, 1);
         refused(client.queue(&name("nobody")).await, 404, "not_found");
         refused(client.purge_queue(&name("nobody")).await, 404, "not_found");
@@ -311,7 +311,7 @@ async fn queues_dead_letters_workers_and_the_broker_are_looked_after() {
         let both = DeadSelection { ids: Some(Vec::new()), all: true, ..DeadSelection::default() };
         refused(client.clear_dead(&both).await, 400, "malformed");
 
-        assert_eq!(client.workers().await.unwrap().items.len(), 0);
+        assert_eq!(client.workers(10, None).await.unwrap().items.len(), 0);
         refused(client.worker(&name("nobody")).await, 404, "not_found");
         refused(client.pause_worker(&name("nobody")).await, 404, "not_found");
         refused(client.resume_worker(&name("nobody")).await, 404, "not_found");

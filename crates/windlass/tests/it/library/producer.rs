@@ -70,7 +70,7 @@ async fn both_wires_carry_producers_and_workers() {
         check(Client::rest(&broker.http).unwrap()).await;
         stop.cancel();
         working.await.unwrap();
-        assert_eq!(broker.rest().workers().await.unwrap().items.len(), 0, "it has left");
+        assert_eq!(broker.rest().workers(10, None).await.unwrap().items.len(), 0, "it has left");
     }
 }
 

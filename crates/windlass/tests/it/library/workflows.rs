@@ -167,7 +167,7 @@ async fn both_wires_show_the_same() {
     same(grpc.operations(10, None).await, rest.operations(10, None).await);
     let order = OperationInput { filter: "type:later".into(), ..order };
     same(grpc.preview_operation(&order).await, rest.preview_operation(&order).await);
-    same(grpc.workers().await, rest.workers().await);
+    same(grpc.workers(10, None).await, rest.workers(10, None).await);
 }
 
 #[test]

@@ -52,10 +52,9 @@ pub(crate) fn release_binary() -> Result<PathBuf, String> {
     Ok(target()?.join("release").join(format!("windlass{}", env::consts::EXE_SUFFIX)))
 }
 
-/// The same for a debug build, which the tests leave there.
-pub(crate) fn debug_binary() -> Result<PathBuf, String> {
-    let name = format!("windlass{}", env::consts::EXE_SUFFIX);
-    Ok(target()?.join("debug").join(name))
+/// Where the tests leave a program that they run.
+pub(crate) fn debug_binary(name: &str) -> Result<PathBuf, String> {
+    Ok(target()?.join("debug").join(format!("{name}{}", env::consts::EXE_SUFFIX)))
 }
 
 fn target() -> Result<PathBuf, String> {

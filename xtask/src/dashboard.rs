@@ -21,7 +21,7 @@ pub(crate) fn run() -> Result<(), String> {
     let app = root().join(APP);
     install(&app)?;
     run_command(npm(&app).args(["run", "--silent", "check"]))?;
-    run_command(npm(&app).args(["run", "--silent", "test"]).env("WINDLASS_BIN", debug_binary()?))
+    run_command(npm(&app).args(["run", "--silent", "test"]).env("WINDLASS_BIN", debug_binary("windlass")?))
 }
 
 /// Why it cannot be shown here.

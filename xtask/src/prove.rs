@@ -3,7 +3,8 @@
 //! debug assertions, because optimizing it once more takes longer than all proofs together.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::cargo::{cargo, debug_binary, release_binary, root, run as run_command};
 
@@ -24,18 +25,32 @@ pub(crate) fn run(request: &Request) -> Result<(), String> {
         println!("there are no proofs yet: crates/prove does not exist");
         return Ok(());
     }
-    let release = (!request.debug).then_some("--release");
-    let mut prove = cargo(["run", "--quiet", "-p", "windlass-prove"]);
-    prove.args(release).arg("--").args(request.arguments());
-    if !request.list {
-        run_command(cargo(["build", "--quiet", "-p", "windlass"]).args(release))?;
-        let binary = if request.debug { debug_binary()? } else { release_binary()? };
-        if !binary.is_file() {
-            return Err(format!("the build left no binary at {}", binary.display()));
-        }
-        prove.env("WINDLASS_BIN", binary);
+    let mut prove = match request.debug {
+        true => with_tests()?,
+        false => cargo(["run", "--quiet", "--release", "-p", "windlass-prove", "--"]),
+    };
+    prove.args(request.arguments());
+    if !request.list && !request.debug {
+        run_command(&mut cargo(["build", "--quiet", "--release", "-p", "windlass"]))?;
+        prove.env("WINDLASS_BIN", built(release_binary()?)?);
     }
     run_command(&mut prove)
+}
+
+/// The programs that are built with the tests. In a build of their own they would be built anew with all they depend on, because
+/// tests ask more of some dependencies than programs do.
+fn with_tests() -> Result<Command, String> {
+    run_command(&mut cargo(["test", "--quiet", "--workspace", "--no-run"]))?;
+    let mut prove = Command::new(built(debug_binary("windlass-prove")?)?);
+    prove.current_dir(root()).env("WINDLASS_BIN", built(debug_binary("windlass")?)?);
+    Ok(prove)
+}
+
+fn built(binary: PathBuf) -> Result<PathBuf, String> {
+    match binary.is_file() {
+        true => Ok(binary),
+        false => Err(format!("the build left no binary at {}", binary.display())),
+    }
 }
 
 impl Request {

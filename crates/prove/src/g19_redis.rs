@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
 use crate::audit;
+use crate::history::History;
 use crate::judge::{self, Findings};
 use crate::load::Load;
 use crate::proof::{Outcome, Run, Trouble, verdict};
@@ -53,7 +54,7 @@ pub(crate) async fn prove(run: Run) -> Outcome {
         complaints
             .push("the mutant (no append-only file) lost nothing, so this proof cannot fail".to_owned());
     }
-    let mutant = Attack { kills: 1, hasty: true, purpose: "G19 hasty" };
+    let mutant = Attack { kills: 4, hasty: true, purpose: "G19 hasty" };
     let hasty = mutant.carry_out(&run).await?;
     if hasty.findings.completed_twice == 0 {
         complaints
@@ -85,6 +86,7 @@ async fn kill_redis(
     let mut load = Load::start(run, "G19 redis", 4, 4);
     load.serve(server.address());
     for _ in 0..kills {
+        progress(load.history()).await?;
         // sleep: the moment of the kill is random, and that is the point.
         tokio::time::sleep(Duration::from_millis(random.random_range(20..300))).await;
         redis.kill_and_restart().await?;
@@ -94,6 +96,19 @@ async fn kill_redis(
     complaints.extend(scan.judge_ledger());
     server.terminate().await?;
     Ok((findings, complaints))
+}
+
+/// Until something more is acknowledged: on a slow machine kills would else hit nothing but recoveries.
+async fn progress(history: &History) -> Result<(), Trouble> {
+    let before = history.acknowledged();
+    let more = async {
+        while history.acknowledged() == before {
+            // sleep: the clients do not tell when they get on.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let stuck = |_| Trouble::failed("nothing was submitted between two kills of Redis");
+    tokio::time::timeout(PATIENCE, more).await.map_err(stuck)
 }
 
 struct Redis {

@@ -109,6 +109,11 @@ impl History {
         )
     }
 
+    /// Submits that were answered.
+    pub(crate) fn acknowledged(&self) -> usize {
+        self.stories().values().filter(|story| story.submit == Known::Acknowledged).count()
+    }
+
     pub(crate) fn surprise(&self, words: String) {
         self.surprises.lock().unwrap_or_else(PoisonError::into_inner).push(words);
     }

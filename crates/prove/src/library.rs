@@ -24,6 +24,11 @@ use crate::load::LEASE;
 use crate::proof::Trouble;
 use crate::report;
 
+/// What it says first.
+const READY: &str = "ready";
+/// Far beyond any start on a machine that is merely slow.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// What the process is told on its command line.
 #[derive(Debug)]
 pub(crate) struct Library {
@@ -61,6 +66,7 @@ impl Library {
         let broker = Broker::start(store, clock, Settings::default());
         let name = |text: &str| Name::new(text).map_err(|error| error.to_string());
         let (worker, queue) = (name(&self.name)?, name("default")?);
+        report::tell(READY);
         loop {
             let request = ClaimRequest {
                 worker: worker.clone(),
@@ -151,8 +157,13 @@ pub(crate) struct Hand {
 }
 
 impl Hand {
-    /// Starts one; what it says goes into the history.
-    pub(crate) fn start(url: &str, name: &str, hasty: bool, history: Arc<History>) -> Result<Hand, Trouble> {
+    /// Starts one and waits until it works; what it says goes into the history.
+    pub(crate) async fn start(
+        url: &str,
+        name: &str,
+        hasty: bool,
+        history: Arc<History>,
+    ) -> Result<Hand, Trouble> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["child-library", url, name, if hasty { "hasty" } else { "honest" }])
             .stdin(Stdio::piped())
@@ -163,6 +174,10 @@ impl Hand {
             return Err(Trouble::failed("a library has no pipes"));
         };
         let mut lines = BufReader::new(stdout).lines();
+        let first = tokio::time::timeout(PATIENCE, lines.next_line()).await;
+        if !matches!(&first, Ok(Ok(Some(line))) if line == READY) {
+            return Err(Trouble::failed(format!("a library did not start: {first:?}")));
+        }
         let reading = tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 note(&history, &line);

@@ -46,10 +46,13 @@ impl Attack {
         }
         let mut load = Load::start(run, self.purpose, 4, 2);
         let history = load.history().clone();
-        let library = |number: usize| {
-            Hand::start(&redis.url(), &format!("library-{number}"), self.hasty, history.clone())
+        let library = async |number: usize| {
+            Hand::start(&redis.url(), &format!("library-{number}"), self.hasty, history.clone()).await
         };
-        let mut libraries = (0..LIBRARIES).map(library).collect::<Result<Vec<_>, _>>()?;
+        let mut libraries = Vec::new();
+        for number in 0..LIBRARIES {
+            libraries.push(library(number).await?);
+        }
         let (mut front, mut brokers_killed) = (0, 0);
         load.serve(brokers[front].server.address());
         for _ in 0..self.kills {
@@ -57,7 +60,7 @@ impl Attack {
             tokio::time::sleep(Duration::from_millis(random.random_range(20..300))).await;
             let victim = random.random_range(0..BROKERS + LIBRARIES);
             if let Some(number) = victim.checked_sub(BROKERS) {
-                let successor = library(number)?;
+                let successor = library(number).await?;
                 std::mem::replace(&mut libraries[number], successor).kill().await?;
                 continue;
             }

@@ -33,6 +33,8 @@ pub struct Settings {
     pub worker_dead_after_ms: u64,
     /// How long finished tasks are kept when a submit does not say; read by the edge.
     pub retention_ms: u64,
+    /// Forget dead letters beyond this many, those submitted first.
+    pub dead_letters_max: Option<u64>,
     /// Refuse whoever wants to hear events when this many do.
     pub listeners_max: usize,
     /// Where events are told, if not on the runtime of the broker: a place for those who listen, so that however many they are, tasks
@@ -70,6 +72,7 @@ impl Default for Settings {
             max_depth: None,
             worker_dead_after_ms: 20_000,
             retention_ms: limits::RETENTION_MS_DEFAULT,
+            dead_letters_max: None,
             listeners_max: limits::LISTENERS_MAX,
             audience: None,
             recording: Recording::default(),

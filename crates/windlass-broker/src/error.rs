@@ -93,6 +93,7 @@ impl Error {
             Error::Busy => "overloaded",
             Error::Unsupported { .. } => "unsupported_by_store",
             Error::Stopping => "stopping",
+            Error::Store(store::Error::Unconfirmed { .. }) => "not_replicated",
             Error::Store(_) => "store_failed",
             Error::Invalid { .. } => "invalid",
         }

@@ -61,6 +61,8 @@ pub struct Health {
     pub problem: Option<String>,
     pub store: &'static str,
     pub durability: Durability,
+    /// Replicas that have what is answered.
+    pub replicas: u32,
     pub persistent: bool,
     pub draining: bool,
     pub oldest_pending_age_ms: Option<u64>,
@@ -235,6 +237,7 @@ impl Broker {
             problem: fatal.or_else(|| self.inner.progressing.error()),
             store: capabilities.name,
             durability: capabilities.durability,
+            replicas: capabilities.replicas,
             persistent: capabilities.persistent,
             draining: self.is_draining(),
             oldest_pending_age_ms: oldest.map(|at| now.wall.saturating_sub(at)),

@@ -122,6 +122,7 @@ pub fn health(health: Health) -> HealthBody {
         store: health.store.to_owned(),
         durability: durability.to_owned(),
         sync_interval_ms,
+        replicas: Some(health.replicas).filter(|count| *count > 0),
         persistent: health.persistent,
         leader: "self".to_owned(),
         quorum: health.ok,

@@ -30,6 +30,7 @@
 //! | `workflows`, `workflow_order`, `workflow/<id>` | hash, sorted set, hash | values; by first task; tasks by state |
 //! | `leader` | string | who acts on time (`lead.rs`) |
 //! | `done/<number>` | string | what a call answered, for a while, in case it is sent again |
+//! | `wait` | string | touched before replicas are asked (`replicas.rs`) |
 //! | `hints` | channel | what processes tell each other (`hints.rs`) |
 //! | `events` | channel | what happened, while somebody listens (`exchange.rs`) |
 //!
@@ -71,6 +72,7 @@ mod outlook;
 mod plan;
 mod read;
 mod recent;
+mod replicas;
 mod reply;
 mod restore;
 mod row;
@@ -108,6 +110,8 @@ pub use options::{Options, PREFIX_DEFAULT};
 pub struct RedisStore {
     shared: Arc<Shared>,
     durability: Durability,
+    /// That have what is answered.
+    replicas: u32,
     /// They end with the store.
     _tasks: Mutex<JoinSet<()>>,
 }
@@ -189,7 +193,13 @@ impl RedisStore {
 #[async_trait]
 impl Store for RedisStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "redis", durability: self.durability, persistent: true, ..Capabilities::FULL }
+        Capabilities {
+            name: "redis",
+            durability: self.durability,
+            replicas: self.replicas,
+            persistent: true,
+            ..Capabilities::FULL
+        }
     }
 
     async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {

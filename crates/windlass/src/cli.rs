@@ -10,6 +10,7 @@ mod events;
 mod filter_words;
 mod generate;
 mod limit;
+mod migrate;
 mod operation;
 pub(crate) mod output;
 mod queue;
@@ -90,6 +91,8 @@ pub(crate) enum Command {
     /// Show and check the settings
     #[command(subcommand)]
     Config(config::Command),
+    /// Move everything from one store into another
+    Migrate(migrate::Args),
     /// Watch queues, workers and failures live
     Top(top::Args),
     /// Measure this machine, always next to something plain
@@ -142,6 +145,7 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Worker(command) => wait_for(worker::run(command, output)),
         Command::Events(command) => wait_for(events::run(command, output)),
         Command::Config(command) => config::run(command, output),
+        Command::Migrate(args) => wait_for(migrate::run(args, output)),
         Command::Top(args) => wait_for(top::run(args, output)),
         Command::Bench(bench) => wait_for(crate::bench::run(bench, output)),
         Command::Doctor(args) => wait_for(doctor::run(args, output)),

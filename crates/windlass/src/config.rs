@@ -139,6 +139,7 @@ pub(crate) struct Settings {
     pub(crate) durability: Durability,
     pub(crate) segment_bytes: u64,
     pub(crate) disk_reserve_bytes: u64,
+    pub(crate) dead_letters_max: Option<u64>,
     pub(crate) max_depth: Option<u64>,
     pub(crate) lease: Duration,
     pub(crate) dead_after: Duration,
@@ -181,6 +182,7 @@ impl Settings {
         let durability = from.take("store.durability", wrong);
         let segment_bytes = from.take::<value::Bytes>("store.segment_bytes", wrong);
         let disk_reserve_bytes = from.take::<value::Bytes>("store.disk_reserve_bytes", wrong);
+        let dead_letters_max = from.take::<value::OrNone<value::Count>>("store.dead_letters_max", wrong);
         let max_depth = from.take::<value::OrNone<value::Count>>("queue.max_depth", wrong);
         let lease = from.take::<value::Lease>("queue.lease", wrong);
         let dead_after = from.take("worker.dead_after", wrong);
@@ -203,6 +205,7 @@ impl Settings {
             durability: durability?,
             segment_bytes: segment_bytes?.0,
             disk_reserve_bytes: disk_reserve_bytes?.0,
+            dead_letters_max: dead_letters_max?.0.map(|count| count.0),
             max_depth: max_depth?.0.map(|count| count.0),
             lease: lease?.0,
             dead_after: dead_after?,

@@ -236,6 +236,7 @@ fn broker_settings(settings: &Settings) -> broker::Settings {
     broker::Settings {
         lease_ms: settings.lease.as_millis() as u64,
         max_depth: settings.max_depth,
+        dead_letters_max: settings.dead_letters_max,
         worker_dead_after_ms: settings.dead_after.as_millis() as u64,
         listeners_max: settings.listeners_max as usize,
         recording: recording(settings),

@@ -176,6 +176,28 @@ async fn a_task_that_expired_is_cancelled_and_never_started() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn too_many_dead_letters_are_forgotten_from_the_oldest_on() {
+    let broker = start_with(Settings { dead_letters_max: Some(20), ..Settings::default() });
+    let names: Vec<String> = (0..23).map(|n| format!("t{n:02}")).collect();
+    let die = async |text: &str| {
+        let task = running(&broker, named(text), one("w")).await;
+        let failed = Failed { error: "no".into(), retryable: false, retry_after_ms: None };
+        broker.fail(&id(text), token(&task), failed).await.unwrap();
+    };
+    for text in &names[..22] {
+        die(text).await;
+    }
+    pass(6000).await;
+    assert!(broker.get(&id("t00")).await.is_ok(), "a tenth more than the most is let be");
+    die(&names[22]).await;
+    pass(6000).await;
+    for (n, text) in names.iter().enumerate() {
+        assert_eq!(broker.get(&id(text)).await.is_ok(), n >= 3, "{text}");
+    }
+    broker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn finished_tasks_are_forgotten_when_their_retention_ends() {
     let broker = start();
     let task = running(&broker, named("a"), one("w")).await;

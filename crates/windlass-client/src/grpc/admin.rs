@@ -127,6 +127,7 @@ impl Grpc {
             store: health.store,
             durability: health.durability,
             sync_interval_ms: health.sync_interval_ms,
+            replicas: health.replicas,
             persistent: health.persistent,
             leader: health.leader,
             quorum: health.quorum,

@@ -130,6 +130,7 @@ impl From<HealthBody> for Cluster {
             durability: health.durability,
             persistent: health.persistent,
             sync_interval_ms: health.sync_interval_ms,
+            replicas: health.replicas,
             active_workers: health.active_workers,
             oldest_pending_age_seconds: health.oldest_pending_age_seconds.map(|age| age.0),
             last_commit_age_seconds: health.last_commit_age_seconds.map(|age| age.0),

@@ -74,10 +74,13 @@ pub struct HealthBody {
     pub problem: Option<String>,
     pub version: String,
     pub store: String,
-    /// When a submit is answered: `sync`, `interval`, `os` or `none`.
+    /// When a submit is answered: `sync`, `interval`, `os`, `snapshots` or `none`.
     pub durability: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_interval_ms: Option<u64>,
+    /// Replicas that have what is answered, if answers wait for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<u32>,
     pub persistent: bool,
     /// This broker decides alone; a cluster names its leader here.
     pub leader: String,

@@ -18,6 +18,8 @@ const LEAD: Duration = Duration::from_secs(6);
 const RENEW_EVERY: Duration = Duration::from_secs(2);
 /// Others ask when the lead may be over, and so much later that they do not all ask at once.
 const TURN_SPREAD_MS: u64 = 400;
+/// How long the connections of a process that has just ended may still be counted.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(super) struct Leader {
@@ -89,27 +91,33 @@ impl Shared {
         }
     }
 
-    /// Others listen to the hints, or one of them leads.
+    /// How many others listen to the hints; one, if nobody does but somebody leads.
     pub(super) async fn others(&self) -> Result<u64, Error> {
-        let mut ask = redis::cmd("PUBSUB");
-        ask.arg("NUMSUB").arg(self.key("hints"));
-        let listening = match self.link.ask(&ask).await? {
-            redis::Value::Array(pair) => pair.into_iter().nth(1).unwrap_or_default(),
-            redis::Value::Map(pairs) => pairs.into_iter().next().map(|pair| pair.1).unwrap_or_default(),
-            _ => redis::Value::Nil,
-        };
-        // This process is one of them.
-        let others = reply::number(listening)?.saturating_sub(1);
-        let deadline = Instant::now() + LEAD + RENEW_EVERY;
-        while others == 0 && self.leader.mark().is_none() {
-            if Instant::now() > deadline {
-                return Ok(1);
+        let began = Instant::now();
+        loop {
+            let others = self.listening().await?.saturating_sub(1);
+            let passed = began.elapsed();
+            if others == 0 && self.leader.mark().is_some() {
+                return Ok(0);
             }
-            // sleep: a lead that runs out tells nobody.
+            if passed > LEAD + RENEW_EVERY || (others > 0 && passed > FAREWELL) {
+                return Ok(others.max(1));
+            }
+            // sleep: a process that ends tells nobody, nor does a lead that runs out.
             tokio::time::sleep(Duration::from_millis(100)).await;
             self.lead().await?;
         }
-        Ok(others)
+    }
+
+    /// How many processes listen to the hints, this one included.
+    async fn listening(&self) -> Result<u64, Error> {
+        let mut ask = redis::cmd("PUBSUB");
+        ask.arg("NUMSUB").arg(self.key("hints"));
+        reply::number(match self.link.ask(&ask).await? {
+            redis::Value::Array(pair) => pair.into_iter().nth(1).unwrap_or_default(),
+            redis::Value::Map(pairs) => pairs.into_iter().next().map(|pair| pair.1).unwrap_or_default(),
+            _ => redis::Value::Nil,
+        })
     }
 
     fn wake_loops(&self) {

@@ -7,6 +7,7 @@ use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, ErrorKind, RedisError, ServerErrorKind, Value};
 use tokio::time::Instant;
 
+use super::replicas::Replicas;
 use super::script::{self, Script};
 use crate::store::Error;
 
@@ -14,13 +15,15 @@ use crate::store::Error;
 /// then people want to know.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long one answer may take. A script looks at a bounded number of tasks, so only a Redis that hangs takes longer.
-const ANSWER_WAIT: Duration = Duration::from_secs(5);
+pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(5);
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 pub(super) struct Link {
     manager: ConnectionManager,
     meta: String,
+    /// Who must have what is answered, if anybody.
+    pub(super) replicas: Option<Replicas>,
 }
 
 impl std::fmt::Debug for Link {
@@ -47,7 +50,7 @@ impl Link {
         let manager = ConnectionManager::new_with_config(client, config)
             .await
             .map_err(|error| failed("connect", &error))?;
-        let link = Link { manager, meta: format!("{base}meta") };
+        let link = Link { manager, meta: format!("{base}meta"), replicas: None };
         for script in script::all() {
             let mut patience = Patience::new(script.name);
             while let Err(error) = link.load(script).await {
@@ -66,8 +69,13 @@ impl Link {
         let mut patience = Patience::new(script.name);
         loop {
             let repeated = patience.repeated;
+            let era = self.replicas.as_ref().map_or(0, Replicas::era);
             let error = match self.send(script, args, repeated).await {
-                Ok(value) => return Ok(Answer { value, repeated }),
+                Ok(value) if self.is_kept(script, era).await? => return Ok(Answer { value, repeated }),
+                Ok(_) => {
+                    patience.repeated = true;
+                    continue;
+                }
                 Err(error) => error,
             };
             if error.kind() != ErrorKind::Server(ServerErrorKind::NoScript) {
@@ -78,6 +86,14 @@ impl Link {
             if let Err(error) = self.load(script).await {
                 patience.wait(&error).await?;
             }
+        }
+    }
+
+    /// Whether what a script did is where it must be; if not, the script must be sent again.
+    async fn is_kept(&self, script: &Script, era: u64) -> Result<bool, Error> {
+        match &self.replicas {
+            Some(replicas) if script.promises() => replicas.confirm(era).await,
+            _ => Ok(true),
         }
     }
 

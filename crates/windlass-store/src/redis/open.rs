@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::link::Link;
+use super::replicas::Replicas;
 use super::{Options, RedisStore, Shared, exchange, reply};
 use crate::clock::Clock;
 use crate::store::{Durability, Error, Signals};
@@ -16,9 +17,13 @@ impl RedisStore {
     /// Connects, checks that Redis can keep tasks, and begins to serve.
     pub async fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<RedisStore>, Error> {
         let base = options.base();
-        let link = Link::open(options.client.clone(), &base).await?;
+        let mut link = Link::open(options.client.clone(), &base).await?;
         let durability = examine(&link, &options.place).await?;
         check_format(&link, &base).await?;
+        let replicas = options.wanted.map_or(0, |wanted| wanted.replicas);
+        if let Some(wanted) = options.wanted {
+            link.replicas = Some(Replicas::open(options.client.clone(), wanted, &base).await?);
+        }
         let (exchange, outgoing) = exchange::open(&link, clock.now().wall).await?;
         let shared = Arc::new(Shared {
             link,
@@ -48,7 +53,7 @@ impl RedisStore {
         tasks.spawn(Arc::clone(&shared).keep_leading());
         // If it cannot listen it polls, and says so in the log.
         let _ = listening.await;
-        Ok(Arc::new(RedisStore { shared, durability, _tasks: parking_lot::Mutex::new(tasks) }))
+        Ok(Arc::new(RedisStore { shared, durability, replicas, _tasks: parking_lot::Mutex::new(tasks) }))
     }
 }
 

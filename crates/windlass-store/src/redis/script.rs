@@ -25,6 +25,11 @@ impl Script {
         let hash = redis::Script::new(&source).get_hash().to_owned();
         Script { name, source, hash }
     }
+
+    /// Whether somebody relies on what it did. What is lost of the others is made good by itself.
+    pub(super) fn promises(&self) -> bool {
+        matches!(self.name, "commit" | "insert" | "limit" | "pause" | "transact")
+    }
 }
 
 macro_rules! scripts {

@@ -6,6 +6,8 @@ use std::fmt;
 pub struct Capabilities {
     pub name: &'static str,
     pub durability: Durability,
+    /// Other servers that have it when an answer is given.
+    pub replicas: u32,
     /// Whether tasks outlive the process at all.
     pub persistent: bool,
     pub features: &'static [Feature],
@@ -13,8 +15,13 @@ pub struct Capabilities {
 
 impl Capabilities {
     /// Those of a store that has every feature; the rest is for it to say.
-    pub const FULL: Capabilities =
-        Capabilities { name: "", durability: Durability::None, persistent: false, features: &Feature::ALL };
+    pub const FULL: Capabilities = Capabilities {
+        name: "",
+        durability: Durability::None,
+        replicas: 0,
+        persistent: false,
+        features: &Feature::ALL,
+    };
 
     pub fn has(&self, feature: Feature) -> bool {
         self.features.contains(&feature)

@@ -18,6 +18,11 @@ pub enum Error {
     /// This store cannot do it; nothing was written.
     #[error("the {store} store does not have {feature}")]
     Unsupported { store: &'static str, feature: Feature },
+    /// It was written. Whether it is still there after a failover is unknown; asked again, the store finds its own work.
+    #[error(
+        "it was written, but only {confirmed} of {wanted} replicas had it after {wait_ms} ms: a failover may lose it; to send it again is harmless"
+    )]
+    Unconfirmed { confirmed: u64, wanted: u32, wait_ms: u64 },
     #[error("the store is closed")]
     Closed,
     /// The store stopped: whether the change was written is unknown.

@@ -3,6 +3,8 @@
 mod cut;
 mod flow;
 mod full;
+mod honest;
+mod replicas;
 mod shared;
 
 use std::os::unix::net::UnixStream;

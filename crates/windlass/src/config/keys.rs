@@ -39,6 +39,11 @@ pub(crate) const KEYS: &[Key] = &[
     key("store.durability", "sync", "sync, interval:50ms or os"),
     key("store.segment_bytes", "64MiB", "size of a file of the log"),
     key("store.disk_reserve_bytes", "256MiB", "below this much free space no task is accepted"),
+    key(
+        "store.dead_letters_max",
+        "none",
+        "dead letters that are kept, those submitted last, or none for all",
+    ),
     key("queue.max_depth", "none", "tasks that may wait in one queue, or none"),
     key("queue.lease", "30s", "length of a lease when a claim names none"),
     key("worker.dead_after", "20s", "silence after which a worker is taken for dead"),

@@ -29,6 +29,12 @@ impl BrokerProcess {
         Self { child, address: http, grpc_address: grpc, tcp_address: tcp, data_dir }
     }
 
+    /// On the data that stands in `data` of a directory.
+    pub(crate) fn start_in(data_dir: tempfile::TempDir) -> Self {
+        let (child, Addresses { http, grpc, tcp }) = spawn(data_dir.path(), &[]);
+        Self { child, address: http, grpc_address: grpc, tcp_address: tcp, data_dir }
+    }
+
     /// Kills it without warning and starts another one on the same data.
     pub(crate) fn kill_and_restart(&mut self) {
         self.child.kill().unwrap();

@@ -22,6 +22,7 @@ mod grpc_work;
 mod http;
 mod library;
 mod metrics;
+mod migrate;
 mod operation_cli;
 mod parity;
 mod python;

@@ -20,15 +20,15 @@ use crate::http::{Client, text};
 const TASKS: &str = "/api/v1/tasks";
 
 /// A Redis that syncs every write, on a port of its own.
-struct Redis {
+pub(crate) struct Redis {
     child: Child,
-    port: u16,
-    url: String,
+    pub(crate) url: String,
+    pub(crate) port: u16,
     _dir: tempfile::TempDir,
 }
 
 impl Redis {
-    fn start() -> Redis {
+    pub(crate) fn start() -> Redis {
         let dir = tempfile::tempdir().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let child = Command::new("redis-server")
@@ -56,7 +56,7 @@ impl Redis {
         answer
     }
 
-    fn broker(&self) -> BrokerProcess {
+    pub(crate) fn broker(&self) -> BrokerProcess {
         BrokerProcess::start_with(&[("WINDLASS_STORE__URL", &self.url)])
     }
 }

@@ -65,6 +65,10 @@ impl Shared {
             let mut plan = Plan::new(outlook, room);
             tasks.iter().for_each(|new| plan.weigh(new));
             if atomic && plan.refuses() {
+                // No guard sees to it that the limits are as they were seen.
+                if self.limits_moved(plan.limits()).await? {
+                    continue;
+                }
                 return Ok(plan.aborted());
             }
             let (transaction, drafts) = plan.finish();

@@ -35,6 +35,12 @@ impl Shared {
         Ok(())
     }
 
+    /// Whether the limits are others than those of this mark: what was refused by them or in spite of them is weighed again.
+    pub(super) async fn limits_moved(&self, seen: &str) -> Result<bool, Error> {
+        self.renew_limits_mark().await?;
+        Ok(self.limits_mark.lock().text != seen)
+    }
+
     pub(super) async fn set_limit(&self, set: &SetLimit) -> Result<LimitWritten, Error> {
         self.check_open()?;
         self.waits.settled().await;

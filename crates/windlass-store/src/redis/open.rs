@@ -13,6 +13,9 @@ use crate::store::{Durability, Error, Signals};
 /// The version of the layout that `redis.rs` describes.
 const FORMAT: u32 = 2;
 
+/// The first version that keeps the lower of two scores by itself, which scripts rely on.
+const OLDEST: (u32, u32) = (6, 2);
+
 impl RedisStore {
     /// Connects, checks that Redis can keep tasks, and begins to serve.
     pub async fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<RedisStore>, Error> {
@@ -72,6 +75,11 @@ async fn examine(link: &Link, place: &str) -> Result<Durability, Error> {
     if field("role").is_some_and(|role| role != "master") {
         return refused("it is a replica; name the primary".into());
     }
+    let version = field("redis_version").unwrap_or_default();
+    if is_older(&version, OLDEST) {
+        let (major, minor) = OLDEST;
+        return refused(format!("it is version {version}; scripts need {major}.{minor} at least"));
+    }
     let policy = field("maxmemory_policy").unwrap_or_default();
     if !policy.is_empty() && policy != "noeviction" {
         return refused(format!("its maxmemory-policy is {policy}, which drops keys; set it to noeviction"));
@@ -101,6 +109,13 @@ async fn examine(link: &Link, place: &str) -> Result<Durability, Error> {
     Ok(durability)
 }
 
+/// A server that does not tell its version is trusted.
+fn is_older(version: &str, oldest: (u32, u32)) -> bool {
+    let mut numbers = version.split('.').map_while(|number| number.parse::<u32>().ok());
+    let Some(major) = numbers.next() else { return false };
+    (major, numbers.next().unwrap_or(0)) < oldest
+}
+
 /// A setting of Redis, if it may be read.
 async fn setting(link: &Link, name: &str) -> Option<String> {
     let answer = link.ask(redis::cmd("CONFIG").arg("GET").arg(name)).await.ok()?;
@@ -119,4 +134,18 @@ async fn check_format(link: &Link, base: &str) -> Result<(), Error> {
         return Err(Error::Version { found: found as u32, known: FORMAT });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        for (version, older) in
+            [("6.0.16", true), ("5", true), ("6.2.0", false), ("7.0.15", false), ("10.1", false), ("", false)]
+        {
+            assert_eq!(is_older(version, OLDEST), older, "{version}");
+        }
+    }
 }

@@ -100,6 +100,11 @@ impl Plan {
         })
     }
 
+    /// The limits that it was weighed under.
+    pub(super) fn limits(&self) -> &str {
+        &self.outlook.limits
+    }
+
     /// The answers to a batch of which nothing is added.
     pub(super) fn aborted(self) -> Vec<Inserted> {
         let answer = |draft| match draft {

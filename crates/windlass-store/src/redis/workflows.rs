@@ -39,6 +39,9 @@ impl Shared {
             let mut plan = Plan::new(outlook, room);
             insert.tasks.iter().for_each(|new| plan.weigh(new));
             if plan.refuses() {
+                if self.limits_moved(plan.limits()).await? {
+                    continue;
+                }
                 return Ok(WorkflowInserted::Refused(plan.aborted()));
             }
             let (mut transaction, drafts) = plan.finish();

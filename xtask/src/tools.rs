@@ -12,7 +12,7 @@ struct Tool {
     proves: &'static str,
 }
 
-const TOOLS: [Tool; 6] = [
+const TOOLS: [Tool; 7] = [
     Tool {
         program: "python3",
         package: "python3-venv",
@@ -24,6 +24,7 @@ const TOOLS: [Tool; 6] = [
         package: "redis-server",
         proves: "the tests of the store on Redis, which fail",
     },
+    Tool { program: "openssl", package: "openssl", proves: "Redis over TLS, whose test fails" },
     Tool { program: "tmux", package: "tmux", proves: "the tests of `windlass top`, which fail" },
     Tool { program: "strace", package: "strace", proves: "G4 (an fsync error is fatal)" },
     Tool { program: "mkfs.ext4", package: "e2fsprogs", proves: "G2 (nothing is lost in a power cut)" },

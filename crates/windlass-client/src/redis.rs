@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use windlass_broker::{Broker, Settings};
-use windlass_store::redis::{Options, RedisStore};
+use windlass_store::redis::{self, Options};
 use windlass_store::{Error, SystemClock};
 
 use crate::client::Client;
@@ -21,10 +21,11 @@ pub struct Library {
 }
 
 impl Library {
-    /// Connects to `redis://[user:password@]host[:port][/database][?prefix=word]`. Must be called inside a tokio runtime.
+    /// Connects to `redis://[user:password@]host[:port][/database][?prefix=word]`, or to `redis+sentinel://…` or
+    /// `redis+cluster://…`, see `docs/stores.md`. Must be called inside a tokio runtime.
     pub async fn open(url: &str) -> Result<Library, Error> {
         let clock = SystemClock::shared();
-        let store = RedisStore::open(Options::parse(url)?, Arc::clone(&clock)).await?;
+        let store = redis::open(Options::parse(url)?, Arc::clone(&clock)).await?;
         Ok(Library { broker: Broker::start(store, clock, Settings::default()) })
     }
 

@@ -2,7 +2,8 @@
 //!
 //! `maker` is an async function that returns a [`Harness`] around a new, empty store. Cases see the store through the
 //! trait alone and decide every change with `windlass_core`, as the broker does. After each case the whole store is
-//! scanned and compared with its counters ([`Harness::check`]), whatever the case was about.
+//! scanned and compared with its counters ([`Harness::check`]), whatever the case was about. Where tasks of several queues
+//! are parts of one commit, the names of the queues are alike up to a colon: not every store can do more.
 
 pub mod ageing;
 pub mod changes;
@@ -63,6 +64,7 @@ impl Harness {
             "flow" | "shares" | "ageing" => Feature::Flow,
             "dependents" => Feature::Dependencies,
             "workflows" => Feature::Workflows,
+            "migrations" => Feature::Restore,
             _ => return None,
         };
         (!self.store.capabilities().has(feature)).then_some(feature)

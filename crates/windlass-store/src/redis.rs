@@ -2,10 +2,10 @@
 //!
 //! # What is where
 //!
-//! All keys begin with `{<prefix>}:`. The braces are a hash tag: in a cluster all keys of a store are in one slot, because the
+//! All keys begin with `{<prefix>}:`. The braces are a hash tag: in a cluster these keys are in one slot, because the
 //! contract promises things over all queues as one commit (an id is taken once, a unique key has one holder, a batch is
-//! added whole, an end is told to tasks of other queues). Who outgrows one shard gives another part of the work
-//! another prefix.
+//! added whole, an end is told to tasks of other queues). A store in a cluster is made of several such parts, each with a
+//! hash tag of its own, and gives up some of these promises between them (`spread.rs`).
 //!
 //! | key | type | holds |
 //! |---|---|---|
@@ -31,6 +31,7 @@
 //! | `leader` | string | who acts on time (`lead.rs`) |
 //! | `done/<number>` | string | what a call answered, for a while, in case it is sent again |
 //! | `wait` | string | touched before replicas are asked (`replicas.rs`) |
+//! | `homes`, `homes_gone` | hash, sorted set | of a store that is spread: in which part a name is; names to forget |
 //! | `hints` | channel | what processes tell each other (`hints.rs`) |
 //! | `events` | channel | what happened, while somebody listens (`exchange.rs`) |
 //!
@@ -51,6 +52,8 @@
 //! - An answer that is lost is asked for again with the same number (`link.rs`): a script that did its work tells so.
 //! - A process that dies holds nothing but leases, which run out, and perhaps the lead, which does too.
 //! - A hint that is lost costs time: who waits looks again every few seconds.
+//! - A primary that fails is replaced by one that sentinels or the cluster name (`target.rs`). It misses the scripts, which are
+//!   loaded again, and whatever its predecessor answered without sending it on, which is lost.
 //! - What a crash of Redis loses is for its configuration to say, and for `/health` to repeat ([`Capabilities::durability`]).
 
 mod claim;
@@ -78,6 +81,8 @@ mod restore;
 mod row;
 mod schedules;
 mod script;
+mod spread;
+mod target;
 mod transact;
 mod waits;
 mod workflows;
@@ -104,6 +109,7 @@ use crate::store::{
     WriteSchedule,
 };
 use hints::{Hint, Horizon, Lane, Loop};
+pub use open::open;
 pub use options::{Options, PREFIX_DEFAULT};
 
 #[derive(Debug)]
@@ -123,7 +129,7 @@ struct Shared {
     /// Who this process is, among those on one Redis.
     origin: String,
     clock: Arc<dyn Clock>,
-    signals: Signals,
+    signals: Arc<Signals>,
     waits: waits::Waits,
     watch: Mutex<leases::Watch>,
     recent: recent::Recent,

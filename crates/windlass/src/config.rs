@@ -116,7 +116,10 @@ pub(crate) fn without_secrets(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let (address, query) = rest.split_once('?').unwrap_or((rest, ""));
     let address = address.rsplit_once('@').map_or(address.to_owned(), |(_, host)| format!("***@{host}"));
-    let hidden = |pair: &str| if pair.starts_with("pass=") { "pass=***".to_owned() } else { pair.to_owned() };
+    let hidden = |pair: &str| match pair.split_once('=') {
+        Some((name @ ("pass" | "sentinel_pass"), _)) => format!("{name}=***"),
+        _ => pair.to_owned(),
+    };
     let query: Vec<String> = query.split('&').filter(|pair| !pair.is_empty()).map(hidden).collect();
     let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
     format!("{scheme}://{address}{query}")

@@ -18,7 +18,7 @@ use windlass_broker::{self as broker, Broker, Recording};
 use windlass_client::worker::Worker;
 use windlass_store::embedded::{self, EmbeddedStore};
 use windlass_store::memory::MemoryStore;
-use windlass_store::redis::{self, RedisStore};
+use windlass_store::redis;
 use windlass_store::{Clock, Store, SystemClock};
 
 use crate::api::Room;
@@ -49,7 +49,7 @@ pub(crate) struct Shared {
     /// Directory of the embedded store
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
-    /// Where tasks live: embedded, memory or redis://host
+    /// Where tasks live: embedded, memory or redis://host (redis+sentinel://, redis+cluster://)
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
     /// Address to listen on; port 0 picks a free one
@@ -215,7 +215,7 @@ async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Stor
         StoreKind::Redis(url) => {
             let failed = |error| Failure::error(format!("cannot open the store: {error}"));
             let options = redis::Options::parse(url).map_err(failed)?;
-            Ok(RedisStore::open(options, clock).await.map_err(failed)?)
+            redis::open(options, clock).await.map_err(failed)
         }
         StoreKind::Memory => Ok(MemoryStore::new(clock)),
         StoreKind::Embedded => {

@@ -196,7 +196,7 @@ pub async fn only_some_operations_run_at_once(h: &mut Harness) {
 
 pub async fn operations_outlive_a_reopen(h: &mut Harness) {
     h.add_dead(&["a", "b", "c", "d", "e", "f"]).await;
-    h.start("walks", Action::Move(name("other"))).await;
+    h.start("walks", Action::Move(name("q:other"))).await;
     h.start("ends", Action::SetPriority(Priority(7))).await;
     h.start("goes", Action::Cancel).await;
     let reason = "it cannot go on".into();
@@ -220,7 +220,7 @@ pub async fn operations_outlive_a_reopen(h: &mut Harness) {
     }
     let walked = h.operation("walks").await;
     assert_eq!((walked.changed, walked.is_running()), (6, false));
-    assert_eq!(h.counts("other").await.by_state[StateName::DeadLetter.index()], 6);
+    assert_eq!(h.counts("q:other").await.by_state[StateName::DeadLetter.index()], 6);
     assert_eq!(h.counts("q").await.by_state[StateName::DeadLetter.index()], 0);
     let stale = on(&h.peek("a").await, windlass_core::Change::Removed { at: h.wall() });
     let stale = Transition { revision: stale.revision - 1, ..stale };

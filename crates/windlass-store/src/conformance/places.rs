@@ -42,21 +42,21 @@ pub async fn another_priority_is_another_place_in_line(h: &mut Harness) {
 
 pub async fn a_moved_task_waits_in_its_new_queue(h: &mut Harness) {
     h.add_named(&["a", "b", "c"]).await;
-    h.add(vec![NewTask { queue: name("r"), ..h.task("d") }]).await;
+    h.add(vec![NewTask { queue: name("q:r"), ..h.task("d") }]).await;
     h.reopen().await;
-    h.move_to("a", "r").await;
-    h.move_to("b", "new").await;
-    h.move_to("c", "new").await;
+    h.move_to("a", "q:r").await;
+    h.move_to("b", "q:new").await;
+    h.move_to("c", "q:new").await;
     h.move_to("c", "q").await;
     h.check().await;
     h.reopen().await;
     h.check().await;
     let in_queue = |text: &str| List { queue: Some(name(text)), limit: 9, ..List::default() };
-    assert_eq!(ids(&h.walk(in_queue("r")).await), ["d", "a"]);
-    assert_eq!(ids(&h.walk(List { states: vec![StateName::Pending], ..in_queue("new") }).await), ["b"]);
+    assert_eq!(ids(&h.walk(in_queue("q:r")).await), ["d", "a"]);
+    assert_eq!(ids(&h.walk(List { states: vec![StateName::Pending], ..in_queue("q:new") }).await), ["b"]);
     assert_eq!(h.store.position(&h.peek("a").await).await.expect("position"), Some(1));
     assert_eq!(
-        (h.drain("q").await, h.drain("r").await, h.drain("new").await),
+        (h.drain("q").await, h.drain("q:r").await, h.drain("q:new").await),
         ("c".into(), "d a".into(), "b".into())
     );
 }
@@ -74,8 +74,8 @@ pub async fn timers_move_along(h: &mut Harness) {
     h.fail(&failed[1], Failure { retryable: false, ..failure() }).await;
     for text in ["scheduled", "retrying", "dead"] {
         let before = h.peek(text).await;
-        let moved = h.move_to(text, "r").await;
-        assert_eq!((moved.state, moved.queue), (before.state, name("r")));
+        let moved = h.move_to(text, "q:r").await;
+        assert_eq!((moved.state, moved.queue), (before.state, name("q:r")));
         h.reprioritise(text, 255).await;
         h.reopen().await;
     }
@@ -84,15 +84,15 @@ pub async fn timers_move_along(h: &mut Harness) {
     h.retry(&h.peek("dead").await).await;
     h.check().await;
     assert_eq!(h.drain("q").await, "");
-    assert_eq!(h.drain("r").await, "scheduled retrying dead");
+    assert_eq!(h.drain("q:r").await, "scheduled retrying dead");
 }
 
 pub async fn a_move_serves_who_waits(h: &mut Harness) {
     h.add_named(&["a"]).await;
     let store = Arc::clone(&h.store);
-    let waits = Claim { wait_ms: 30_000, queues: vec![queue("r", 1)], ..claim() };
+    let waits = Claim { wait_ms: 30_000, queues: vec![queue("q:r", 1)], ..claim() };
     let waiting = tokio::spawn(async move { store.claim(waits).await });
-    h.move_to("a", "r").await;
+    h.move_to("a", "q:r").await;
     let served = tokio::time::timeout(Duration::from_secs(20), waiting).await;
     assert_eq!(ids(&served.expect("in time").expect("no panic").expect("claim")), ["a"]);
 }

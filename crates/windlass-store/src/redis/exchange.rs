@@ -11,15 +11,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use redis::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Shared;
 use super::hints::{Hint, Loop};
 use super::link::{Args, Link};
+use super::target::Target;
 use super::{reply, script};
-use crate::store::{Error, Exchange};
+use crate::clock::Clock;
+use crate::store::{Error, Exchange, Signals};
 
 /// How often a process that listens says so.
 const SAY_EVERY: Duration = Duration::from_secs(10);
@@ -46,16 +47,32 @@ impl Default for Audience {
     }
 }
 
-/// Opens the exchange of this process.
-pub(super) async fn open(link: &Link, now_ms: u64) -> Result<(Exchange, mpsc::Receiver<Bytes>), Error> {
-    let mut args = Args::new("");
-    args.number(now_ms.saturating_mul(1000)).number(IDS);
-    Ok(Exchange::new(reply::number(link.run(&script::IDS, &args).await?)?))
+/// How a process is heard, and what it says without being asked.
+pub(super) struct Voice {
+    pub(super) signals: Arc<Signals>,
+    /// What is to be told to others; the parts of a store that is spread have one voice, which is the first one's.
+    pub(super) outgoing: Option<mpsc::Receiver<Bytes>>,
+}
+
+impl Voice {
+    /// Opens the exchange of this process.
+    pub(super) async fn open(link: &Link, clock: &dyn Clock) -> Result<Voice, Error> {
+        let mut args = Args::new("");
+        args.number(clock.now().wall.saturating_mul(1000)).number(IDS);
+        let (exchange, outgoing) = Exchange::new(reply::number(link.run(&script::IDS, &args).await?)?);
+        let signals = Signals { exchange: Some(Arc::new(exchange)), ..Signals::default() };
+        Ok(Voice { signals: Arc::new(signals), outgoing: Some(outgoing) })
+    }
+
+    /// That of another part, which only listens for hints.
+    pub(super) fn beside(signals: &Arc<Signals>) -> Voice {
+        Voice { signals: Arc::clone(signals), outgoing: None }
+    }
 }
 
 impl Shared {
     fn exchange(&self) -> Option<&Exchange> {
-        self.signals.exchange.as_deref()
+        self.signals.exchange.as_deref().filter(|_| self.link.is_first())
     }
 
     /// Somebody elsewhere listens.
@@ -99,11 +116,11 @@ impl Shared {
     }
 
     /// Hears what happened elsewhere while somebody here listens, until the store is closed.
-    pub(super) async fn hear_events(self: Arc<Self>, client: Client) {
+    pub(super) async fn hear_events(self: Arc<Self>, target: Target) {
         let Some(mut listening) = self.exchange().map(Exchange::listening) else { return };
         let mut broken = false;
         while listening.wait_for(|on| *on).await.is_ok() && self.check_open().is_ok() {
-            if let Err(error) = self.hear_others(&client, &mut listening, broken).await {
+            if let Err(error) = self.hear_others(&target, &mut listening, broken).await {
                 tracing::warn!(%error, "events of other processes are not heard");
             }
             broken = *listening.borrow();
@@ -116,12 +133,12 @@ impl Shared {
     /// Until nobody listens any more, or the connection ends.
     async fn hear_others(
         &self,
-        client: &Client,
+        target: &Target,
         listening: &mut watch::Receiver<bool>,
         broken: bool,
     ) -> Result<(), redis::RedisError> {
         let Some(exchange) = self.exchange() else { return Ok(()) };
-        let mut channel = client.get_async_pubsub().await?;
+        let mut channel = target.pubsub().await?;
         channel.subscribe(self.key("events")).await?;
         if broken {
             exchange.tell(|hearer| hearer.missed());

@@ -1,29 +1,41 @@
 //! The connection, and how a script is called: by hash, again after an answer that was lost, and never for ever.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, ErrorKind, RedisError, ServerErrorKind, Value};
+use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 use tokio::time::Instant;
 
 use super::replicas::Replicas;
 use super::script::{self, Script};
+use super::target::{Target, Wire};
 use crate::store::Error;
 
 /// How long a call is tried before its caller is told: a restart of Redis with a large append-only file takes longer, and
 /// then people want to know.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// How long one answer may take. A script looks at a bounded number of tasks, so only a Redis that hangs takes longer.
 pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(5);
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
-const PAUSE_MAX: Duration = Duration::from_secs(1);
+pub(super) const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 pub(super) struct Link {
-    manager: ConnectionManager,
+    pub(super) wire: Wire,
     meta: String,
+    part: Option<Part>,
     /// Who must have what is answered, if anybody.
     pub(super) replicas: Option<Replicas>,
+}
+
+/// Which part of a store that is spread the keys belong to.
+#[derive(Debug, Clone)]
+pub(super) struct Part {
+    pub(super) shard: usize,
+    pub(super) shards: usize,
+    /// The largest number that this process has seen in any part.
+    pub(super) floor: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for Link {
@@ -41,16 +53,9 @@ pub(super) struct Answer {
 
 impl Link {
     /// `base` is what all keys begin with.
-    pub(super) async fn open(client: Client, base: &str) -> Result<Link, Error> {
-        let config = ConnectionManagerConfig::new()
-            .set_number_of_retries(1)
-            .set_max_delay(PAUSE_MAX)
-            .set_connection_timeout(Some(ANSWER_WAIT))
-            .set_response_timeout(Some(ANSWER_WAIT));
-        let manager = ConnectionManager::new_with_config(client, config)
-            .await
-            .map_err(|error| failed("connect", &error))?;
-        let link = Link { manager, meta: format!("{base}meta"), replicas: None };
+    pub(super) async fn open(target: &Target, base: &str) -> Result<Link, Error> {
+        let wire = target.connect().await.map_err(|error| failed("connect", &error))?;
+        let link = Link::on(wire, base, None);
         for script in script::all() {
             let mut patience = Patience::new(script.name);
             while let Err(error) = link.load(script).await {
@@ -58,6 +63,21 @@ impl Link {
             }
         }
         Ok(link)
+    }
+
+    /// On a connection whose servers have the scripts, or will be given them when they miss one.
+    pub(super) fn on(wire: Wire, base: &str, part: Option<Part>) -> Link {
+        Link { wire, meta: format!("{base}meta"), part, replicas: None }
+    }
+
+    /// Whether it is the only part, or the first.
+    pub(super) fn is_first(&self) -> bool {
+        self.part.as_ref().is_none_or(|part| part.shard == 0)
+    }
+
+    /// No task has a larger number, as far as this process knows.
+    pub(super) fn floor(&self) -> u64 {
+        self.part.as_ref().map_or(0, |part| part.floor.load(Ordering::SeqCst))
     }
 
     pub(super) async fn run(&self, script: &Script, args: &Args) -> Result<Value, Error> {
@@ -68,7 +88,7 @@ impl Link {
     pub(super) async fn call(&self, script: &Script, args: &Args) -> Result<Answer, Error> {
         let mut patience = Patience::new(script.name);
         loop {
-            let repeated = patience.repeated;
+            let repeated = patience.repeated || self.wire.repeats();
             let era = self.replicas.as_ref().map_or(0, Replicas::era);
             let error = match self.send(script, args, repeated).await {
                 Ok(value) if self.is_kept(script, era).await? => return Ok(Answer { value, repeated }),
@@ -101,8 +121,19 @@ impl Link {
     pub(super) async fn ask(&self, command: &redis::Cmd) -> Result<Value, Error> {
         let mut patience = Patience::new("ask");
         loop {
-            match command.query_async(&mut self.manager.clone()).await {
+            match command.query_async(&mut self.wire.clone()).await {
                 Ok(value) => return Ok(value),
+                Err(error) => patience.wait(&error).await?,
+            }
+        }
+    }
+
+    /// The same of every primary there is.
+    pub(super) async fn ask_all(&self, command: &redis::Cmd) -> Result<Vec<Value>, Error> {
+        let mut patience = Patience::new("ask");
+        loop {
+            match self.wire.clone().ask_all(command).await {
+                Ok(values) => return Ok(values),
                 Err(error) => patience.wait(&error).await?,
             }
         }
@@ -110,17 +141,24 @@ impl Link {
 
     async fn send(&self, script: &Script, args: &Args, repeated: bool) -> Result<Value, RedisError> {
         let mut command = redis::cmd("EVALSHA");
-        command.arg(&script.hash).arg(1).arg(&self.meta).arg(if repeated { "1" } else { "0" });
+        command.arg(&script.hash).arg(1).arg(&self.meta);
+        let again = if repeated { "1" } else { "0" };
+        match &self.part {
+            None => command.arg(again),
+            Some(Part { shard, shards, .. }) => {
+                command.arg(format!("{again} {shard} {shards} {}", self.floor()))
+            }
+        };
         for arg in &args.list {
             command.arg(&arg[..]);
         }
-        command.query_async(&mut self.manager.clone()).await
+        command.query_async(&mut self.wire.clone()).await
     }
 
     async fn load(&self, script: &Script) -> Result<(), RedisError> {
         let mut command = redis::cmd("SCRIPT");
         command.arg("LOAD").arg(&script.source);
-        command.query_async::<Value>(&mut self.manager.clone()).await.map(drop)
+        command.query_async::<Value>(&mut self.wire.clone()).await.map(drop)
     }
 }
 
@@ -153,13 +191,16 @@ impl Patience {
 
 /// Whether the same call may succeed in a moment.
 fn is_passing(error: &RedisError) -> bool {
-    use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, ReadOnly, TryAgain};
+    use ServerErrorKind::{Ask, BusyLoading, ClusterDown, MasterDown, Moved, ReadOnly, TryAgain};
     match error.kind() {
         ErrorKind::Server(kind) => {
-            matches!(kind, BusyLoading | ClusterDown | MasterDown | ReadOnly | TryAgain)
+            matches!(kind, Ask | BusyLoading | ClusterDown | MasterDown | Moved | ReadOnly | TryAgain)
         }
-        // A long script of somebody else runs, and this call was not begun.
-        _ => error.is_io_error() || error.code() == Some("BUSY"),
+        // While a failover is under way nobody may know who the primary is.
+        ErrorKind::ClusterConnectionNotFound | ErrorKind::MasterNameNotFoundBySentinel => true,
+        // A long script of somebody else runs, and this call was not begun; or a primary that is told to want replicas has lost
+        // them, and may be about to be replaced.
+        _ => error.is_io_error() || matches!(error.code(), Some("BUSY" | "NOREPLICAS")),
     }
 }
 

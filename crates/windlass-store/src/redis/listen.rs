@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use redis::Client;
 
 use super::Shared;
 use super::hints::{Hint, Lane, Loop};
+use super::target::Target;
 
 /// How long to leave Redis alone after the connection was lost.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -16,10 +16,10 @@ const SILENCE: Duration = Duration::from_secs(10);
 
 impl Shared {
     /// Listens until the store is closed. Without a connection nothing is missed for good: who waits looks now and then.
-    pub(super) async fn listen(self: Arc<Self>, client: Client, ready: tokio::sync::oneshot::Sender<()>) {
+    pub(super) async fn listen(self: Arc<Self>, target: Target, ready: tokio::sync::oneshot::Sender<()>) {
         let mut ready = Some(ready);
         while self.check_open().is_ok() {
-            if let Err(error) = self.hear(&client, &mut ready).await {
+            if let Err(error) = self.hear(&target, &mut ready).await {
                 tracing::warn!(%error, "hints of other processes are not heard");
             }
             self.can_hear(false);
@@ -30,10 +30,10 @@ impl Shared {
 
     async fn hear(
         &self,
-        client: &Client,
+        target: &Target,
         ready: &mut Option<tokio::sync::oneshot::Sender<()>>,
     ) -> Result<(), redis::RedisError> {
-        let mut channel = client.get_async_pubsub().await?;
+        let mut channel = target.pubsub().await?;
         channel.subscribe(self.key("hints")).await?;
         self.can_hear(true);
         self.say(Loop::WhoListens).await;

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
+use super::exchange::Voice;
 use super::link::Link;
 use super::replicas::Replicas;
-use super::{Options, RedisStore, Shared, exchange, reply};
+use super::spread::{SHARDS_DEFAULT, Spread};
+use super::target::Target;
+use super::{Options, RedisStore, Shared, reply};
 use crate::clock::Clock;
-use crate::store::{Durability, Error, Signals};
+use crate::store::{Durability, Error, Store};
 
 /// The version of the layout that `redis.rs` describes.
 const FORMAT: u32 = 2;
@@ -16,24 +19,79 @@ const FORMAT: u32 = 2;
 /// The first version that keeps the lower of two scores by itself, which scripts rely on.
 const OLDEST: (u32, u32) = (6, 2);
 
-impl RedisStore {
-    /// Connects, checks that Redis can keep tasks, and begins to serve.
-    pub async fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<RedisStore>, Error> {
+/// Connects, checks that Redis can keep tasks, and begins to serve: a store of one slot, or one that is spread over a cluster.
+pub async fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>, Error> {
+    let Opening { link, durability, shards } = Opening::look(&options).await?;
+    if shards > 1 {
+        return Ok(Arc::new(Spread::open(&options, link.wire, shards, durability, clock).await?));
+    }
+    Ok(RedisStore::whole(options, link, durability, clock).await?)
+}
+
+/// What is there.
+struct Opening {
+    link: Link,
+    durability: Durability,
+    shards: usize,
+}
+
+impl Opening {
+    async fn look(options: &Options) -> Result<Opening, Error> {
         let base = options.base();
-        let mut link = Link::open(options.client.clone(), &base).await?;
-        let durability = examine(&link, &options.place).await?;
-        check_format(&link, &base).await?;
-        let replicas = options.wanted.map_or(0, |wanted| wanted.replicas);
-        if let Some(wanted) = options.wanted {
-            link.replicas = Some(Replicas::open(options.client.clone(), wanted, &base).await?);
+        let link = Link::open(&options.target, &base).await?;
+        let durability = examine(&link, options).await?;
+        let shards = match options.target.is_cluster() {
+            true => shards(&link, &base, options.shards).await?,
+            false => 1,
+        };
+        Ok(Opening { link, durability, shards })
+    }
+}
+
+impl RedisStore {
+    /// A store of one slot, on one server, behind sentinels or in a cluster.
+    pub async fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<RedisStore>, Error> {
+        match Opening::look(&options).await? {
+            Opening { shards: 1, link, durability } => {
+                RedisStore::whole(options, link, durability, clock).await
+            }
+            Opening { shards, .. } => Err(Error::Io {
+                context: "a store in one slot".into(),
+                error: format!("this one is spread over {shards}"),
+            }),
         }
-        let (exchange, outgoing) = exchange::open(&link, clock.now().wall).await?;
+    }
+
+    async fn whole(
+        options: Options,
+        mut link: Link,
+        durability: Durability,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<RedisStore>, Error> {
+        let base = options.base();
+        check_format(&link, &base).await?;
+        if let Some(wanted) = options.wanted {
+            link.replicas = Some(Replicas::open(&options.target, wanted, &base).await?);
+        }
+        let voice = Voice::open(&link, &*clock).await?;
+        RedisStore::begin(link, base, options.target, clock, voice, durability).await
+    }
+
+    pub(super) async fn begin(
+        link: Link,
+        base: String,
+        target: Target,
+        clock: Arc<dyn Clock>,
+        voice: Voice,
+        durability: Durability,
+    ) -> Result<Arc<RedisStore>, Error> {
+        let replicas = link.replicas.as_ref().map_or(0, Replicas::wanted);
         let shared = Arc::new(Shared {
             link,
             base,
             origin: format!("{:016x}", rand::random::<u64>()),
             clock,
-            signals: Signals { exchange: Some(Arc::new(exchange)), ..Signals::default() },
+            signals: voice.signals,
             waits: Default::default(),
             watch: Default::default(),
             recent: Default::default(),
@@ -49,9 +107,11 @@ impl RedisStore {
         shared.lead().await?;
         let mut tasks = JoinSet::new();
         let (ready, listening) = tokio::sync::oneshot::channel();
-        tasks.spawn(Arc::clone(&shared).listen(options.client.clone(), ready));
-        tasks.spawn(Arc::clone(&shared).hear_events(options.client));
-        tasks.spawn(Arc::clone(&shared).tell_events(outgoing));
+        tasks.spawn(Arc::clone(&shared).listen(target.clone(), ready));
+        if let Some(outgoing) = voice.outgoing {
+            tasks.spawn(Arc::clone(&shared).hear_events(target));
+            tasks.spawn(Arc::clone(&shared).tell_events(outgoing));
+        }
         tasks.spawn(Arc::clone(&shared).serve_waiting());
         tasks.spawn(Arc::clone(&shared).keep_leading());
         // If it cannot listen it polls, and says so in the log.
@@ -60,38 +120,72 @@ impl RedisStore {
     }
 }
 
-/// What a crash of Redis may lose; refuses one that throws keys away when it is full, or that spreads them over a cluster.
-async fn examine(link: &Link, place: &str) -> Result<Durability, Error> {
+/// Over how many slots a store in a cluster is spread. That is written down when it is made, and stays.
+async fn shards(link: &Link, base: &str, wanted: Option<usize>) -> Result<usize, Error> {
+    let meta = format!("{base}meta");
+    let in_one = !matches!(link.ask(redis::cmd("HGET").arg(&meta).arg("format")).await?, redis::Value::Nil);
+    let made = |number: usize| async move {
+        match wanted {
+            Some(wanted) if wanted != number => Err(Error::Io {
+                context: "the URL of the store".into(),
+                error: format!("shards is {wanted}, but the store was made with {number}"),
+            }),
+            _ => Ok(number),
+        }
+    };
+    if in_one {
+        return made(1).await;
+    }
+    let first = wanted.unwrap_or(SHARDS_DEFAULT);
+    if first == 1 {
+        return match link.ask(redis::cmd("HGET").arg(&meta).arg("shards")).await? {
+            redis::Value::Nil => Ok(1),
+            number => made(reply::number(number)? as usize).await,
+        };
+    }
+    link.ask(redis::cmd("HSETNX").arg(&meta).arg("shards").arg(first)).await?;
+    made(reply::number(link.ask(redis::cmd("HGET").arg(&meta).arg("shards")).await?)? as usize).await
+}
+
+/// What a crash of Redis may lose; refuses one that throws keys away when it is full. Of the nodes of a cluster the one that
+/// promises least counts.
+async fn examine(link: &Link, options: &Options) -> Result<Durability, Error> {
+    let place = &options.place;
     let refused =
         |why: String| Err(Error::Io { context: format!("Redis at {place} cannot keep tasks"), error: why });
-    let info = reply::text(link.ask(&redis::cmd("INFO")).await?)?;
-    let field = |name: &str| {
-        let mut lines = info.lines();
-        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(|value| value.trim().to_owned())
-    };
-    if field("cluster_enabled").as_deref() == Some("1") {
-        return refused("it is a node of a cluster, for which this version has no client".into());
+    let mut logged = true;
+    for info in link.ask_all(&redis::cmd("INFO")).await? {
+        let info = reply::text(info)?;
+        let field = |name: &str| {
+            let mut lines = info.lines();
+            lines
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+                .map(|value| value.trim().to_owned())
+        };
+        match (field("cluster_enabled").as_deref() == Some("1"), options.target.is_cluster()) {
+            (true, false) => {
+                return refused("it is a node of a cluster; name it as redis+cluster://host:port".into());
+            }
+            (false, true) => return refused("it is no cluster; name it as redis://host:port".into()),
+            _ => {}
+        }
+        if field("role").is_some_and(|role| role != "master") {
+            return refused("it is a replica; name the primary".into());
+        }
+        let version = field("redis_version").unwrap_or_default();
+        if is_older(&version, OLDEST) {
+            let (major, minor) = OLDEST;
+            return refused(format!("it is version {version}; scripts need {major}.{minor} at least"));
+        }
+        let policy = field("maxmemory_policy").unwrap_or_default();
+        if !policy.is_empty() && policy != "noeviction" {
+            return refused(format!(
+                "its maxmemory-policy is {policy}, which drops keys; set it to noeviction"
+            ));
+        }
+        logged &= field("aof_enabled").as_deref() == Some("1");
     }
-    if field("role").is_some_and(|role| role != "master") {
-        return refused("it is a replica; name the primary".into());
-    }
-    let version = field("redis_version").unwrap_or_default();
-    if is_older(&version, OLDEST) {
-        let (major, minor) = OLDEST;
-        return refused(format!("it is version {version}; scripts need {major}.{minor} at least"));
-    }
-    let policy = field("maxmemory_policy").unwrap_or_default();
-    if !policy.is_empty() && policy != "noeviction" {
-        return refused(format!("its maxmemory-policy is {policy}, which drops keys; set it to noeviction"));
-    }
-    let durability = match field("aof_enabled").as_deref() {
-        Some("1") => match setting(link, "appendfsync").await.as_deref() {
-            Some("always") => Durability::Sync,
-            Some("everysec") => Durability::IntervalMs(1000),
-            _ => Durability::Os,
-        },
-        _ => Durability::Snapshots,
-    };
+    let durability = if logged { synced(link).await } else { Durability::Snapshots };
     match durability {
         Durability::Sync => {
             tracing::info!(place, "Redis syncs every write: an answered call survives its crash")
@@ -116,17 +210,29 @@ fn is_older(version: &str, oldest: (u32, u32)) -> bool {
     (major, numbers.next().unwrap_or(0)) < oldest
 }
 
-/// A setting of Redis, if it may be read.
-async fn setting(link: &Link, name: &str) -> Option<String> {
-    let answer = link.ask(redis::cmd("CONFIG").arg("GET").arg(name)).await.ok()?;
-    match answer {
+/// How often the least careful of the servers syncs, as far as it may be read.
+async fn synced(link: &Link) -> Durability {
+    let pairs = link.ask_all(redis::cmd("CONFIG").arg("GET").arg("appendfsync")).await.unwrap_or_default();
+    let value = |pair| match pair {
         redis::Value::Array(mut pair) => reply::text(pair.pop()?).ok(),
         redis::Value::Map(mut pairs) => reply::text(pairs.pop()?.1).ok(),
         _ => None,
+    };
+    let words: Vec<Option<String>> = pairs.into_iter().map(value).collect();
+    let all = |known: &[&str]| {
+        !words.is_empty()
+            && words.iter().flatten().filter(|word| known.contains(&word.as_str())).count() == words.len()
+    };
+    if all(&["always"]) {
+        Durability::Sync
+    } else if all(&["always", "everysec"]) {
+        Durability::IntervalMs(1000)
+    } else {
+        Durability::Os
     }
 }
 
-async fn check_format(link: &Link, base: &str) -> Result<(), Error> {
+pub(super) async fn check_format(link: &Link, base: &str) -> Result<(), Error> {
     let meta = format!("{base}meta");
     link.ask(redis::cmd("HSETNX").arg(&meta).arg("format").arg(FORMAT)).await?;
     let found = reply::number(link.ask(redis::cmd("HGET").arg(&meta).arg("format")).await?)?;

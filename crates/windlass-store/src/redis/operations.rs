@@ -120,7 +120,7 @@ impl Shared {
             redis::Value::Nil => 0,
             number => reply::number(number)?,
         };
-        operation.begin(last + 1);
+        operation.begin(last.max(self.link.floor()) + 1);
         if self.count_named(KIND).await? >= OPERATIONS_MAX {
             let running = self.running_ids().await?;
             let rows = self.page_of_named(KIND, true, None, OPERATIONS_RUNNING_MAX + 1).await?;

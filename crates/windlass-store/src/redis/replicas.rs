@@ -12,12 +12,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, Value};
+use redis::Value;
 use tokio::sync::Mutex;
 
-use super::link::{ANSWER_WAIT, failed};
+use super::link::failed;
 use super::reply;
+use super::target::{Target, Wire};
 use crate::store::Error;
 
 /// How many must have it, and how long they have for it.
@@ -38,7 +38,7 @@ const KEY_MS: u64 = 86_400_000;
 const TRIES_MAX: usize = 4;
 
 pub(super) struct Replicas {
-    connection: ConnectionManager,
+    connection: Wire,
     wanted: Wanted,
     key: String,
     era: AtomicU64,
@@ -64,14 +64,8 @@ struct Told {
 
 impl Replicas {
     /// `base` is what all keys begin with.
-    pub(super) async fn open(client: Client, wanted: Wanted, base: &str) -> Result<Replicas, Error> {
-        let config = ConnectionManagerConfig::new()
-            .set_number_of_retries(1)
-            .set_connection_timeout(Some(ANSWER_WAIT))
-            .set_response_timeout(Some(ANSWER_WAIT));
-        let connection = ConnectionManager::new_with_config(client, config)
-            .await
-            .map_err(|error| failed("connect", &error))?;
+    pub(super) async fn open(target: &Target, wanted: Wanted, base: &str) -> Result<Replicas, Error> {
+        let connection = target.connect_apart().await.map_err(|error| failed("connect", &error))?;
         let replicas = Replicas {
             connection,
             wanted,
@@ -90,6 +84,11 @@ impl Replicas {
             tracing::info!(wanted, wait_ms, "an answered call is on that many replicas");
         }
         Ok(replicas)
+    }
+
+    /// How many must have what is answered.
+    pub(super) fn wanted(&self) -> u32 {
+        self.wanted.replicas
     }
 
     /// How often the primary was replaced, as far as it is known. It is asked before a script is sent.

@@ -51,7 +51,9 @@ scripts! {
     ENDINGS = "endings";
     EXPIRE = "expire";
     EXTEND = "extend";
+    GONE = "gone";
     HOLDERS = "holders";
+    HOME = "home";
     IDS = "ids";
     INSERT = "insert";
     LEAD = "lead";

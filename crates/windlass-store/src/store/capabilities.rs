@@ -53,16 +53,23 @@ pub enum Feature {
     Workflows,
     /// Limits, and keys with a fair share of a queue.
     Flow,
+    /// One commit over any queues: moving tasks between them, and batches, dependencies, workflows and replaced keys that
+    /// reach over several.
+    Together,
+    /// Tasks as another store had them.
+    Restore,
 }
 
 impl Feature {
-    pub const ALL: [Feature; 6] = [
+    pub const ALL: [Feature; 8] = [
         Feature::UniqueKeys,
         Feature::Schedules,
         Feature::Operations,
         Feature::Dependencies,
         Feature::Workflows,
         Feature::Flow,
+        Feature::Together,
+        Feature::Restore,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -73,6 +80,8 @@ impl Feature {
             Feature::Dependencies => "dependencies",
             Feature::Workflows => "workflows",
             Feature::Flow => "limits",
+            Feature::Together => "queues_together",
+            Feature::Restore => "migration",
         }
     }
 
@@ -85,6 +94,10 @@ impl Feature {
             Feature::Dependencies => "dependencies between tasks",
             Feature::Workflows => "workflows",
             Feature::Flow => "limits and keys with a fair share",
+            Feature::Together => {
+                "commits over queues that a cluster keeps apart (queues whose names are alike up to a colon are together)"
+            }
+            Feature::Restore => "tasks copied in from another store",
         }
     }
 }

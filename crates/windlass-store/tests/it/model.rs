@@ -110,6 +110,36 @@ async fn redis_agrees_with_memory() {
     }
 }
 
+/// All of it in one slot: there every promise holds over all queues.
+#[tokio::test]
+async fn redis_cluster_agrees_with_memory() {
+    for seed in seeds(1) {
+        let clock = ManualClock::shared();
+        let (a, url) = (MemoryStore::new(clock.clone()), crate::redis::cluster::fresh_url("&shards=1"));
+        let open = async || crate::redis::open(&url, clock.clone()).await;
+        run(Trial { seed, steps: 500, far: u64::MAX }, clock.clone(), a, open).await;
+    }
+}
+
+/// The primary changes each time the store is opened again.
+#[tokio::test]
+async fn redis_behind_sentinels_agrees_with_memory() {
+    let group = crate::redis::sentinel::Group::start(60_000);
+    let clock = ManualClock::shared();
+    let (a, url) = (MemoryStore::new(clock.clone()), group.url("model"));
+    let opened = std::cell::Cell::new(0);
+    let open = async || {
+        opened.set(opened.get() + 1);
+        if opened.get() > 1 {
+            group.fail_over();
+        }
+        crate::redis::open(&url, clock.clone()).await
+    };
+    let seed = seeds(1)[0];
+    run(Trial { seed, steps: 500, far: u64::MAX }, clock.clone(), a, open).await;
+    assert!(opened.get() > 1, "the primary never changed");
+}
+
 async fn check_embedded(trial: Trial, adjust: fn(&mut Options)) {
     let clock = ManualClock::shared();
     let dir = tempfile::tempdir().expect("a directory");

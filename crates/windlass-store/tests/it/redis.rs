@@ -1,12 +1,18 @@
 //! The store on Redis passes the suite, on a real server that these tests start and that ends with them.
 
+mod access;
+pub(crate) mod cluster;
 mod cut;
+mod failover;
 mod flow;
 mod full;
 mod honest;
 mod replicas;
+pub(crate) mod sentinel;
 mod shared;
+mod spread;
 
+use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -16,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use windlass_store::clock::ManualClock;
 use windlass_store::conformance::{Harness, Open};
-use windlass_store::redis::{Options, RedisStore};
+use windlass_store::redis::Options;
 use windlass_store::store::Store;
 
 /// A server behind a socket that nobody else knows. A shell waits for the end of these tests, which closes its input, and
@@ -29,7 +35,7 @@ pub(crate) struct Server {
 
 const RUN: &str = r#"socket=$1; shift
 redis-server --port 0 --unixsocket "$socket" --save "" --loglevel warning "$@" & cat
-kill $!; wait"#;
+kill $! 2>/dev/null; wait"#;
 
 impl Server {
     pub(crate) fn start(options: &[&str]) -> Server {
@@ -76,23 +82,63 @@ async fn raw(url: &str, words: &[&str]) {
 
 /// The URL of a store of its own.
 pub(crate) fn fresh_url() -> String {
+    format!("redis+unix://{}?prefix={}", server().socket.display(), fresh_prefix())
+}
+
+fn fresh_prefix() -> String {
     static STORES: AtomicU64 = AtomicU64::new(0);
-    let number = STORES.fetch_add(1, Ordering::SeqCst);
-    format!("redis+unix://{}?prefix=case-{number}", server().socket.display())
+    format!("case-{}", STORES.fetch_add(1, Ordering::SeqCst))
+}
+
+/// A port that nobody uses, and neither the one that a node of a cluster talks to others on.
+fn free_port() -> u16 {
+    for _ in 0..1000 {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = free.local_addr().expect("an address").port();
+        if port < 55_000 && TcpListener::bind(("127.0.0.1", port + 10_000)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no free port");
+}
+
+/// Asks a server until it says so.
+fn wait_until(port: u16, words: &[&str], said: impl Fn(&str) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let answer = ask(port, words);
+        if said(&answer) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{words:?} on {port}: {answer}");
+        // sleep: servers tell of what they agree on only when they are asked.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A command to one server, by its own client.
+fn ask(port: u16, words: &[&str]) -> String {
+    let answer = Command::new("redis-cli").args(["-p", &port.to_string()]).args(words).output();
+    String::from_utf8_lossy(&answer.expect("redis-cli").stdout).into_owned()
 }
 
 pub(crate) async fn open(url: &str, clock: Arc<ManualClock>) -> Arc<dyn Store> {
-    RedisStore::open(Options::parse(url).expect("a URL"), clock).await.expect("open")
+    windlass_store::redis::open(Options::parse(url).expect("a URL"), clock).await.expect("open")
 }
 
-async fn fresh() -> Harness {
+/// A harness around the store at this URL.
+async fn harness(url: String) -> Harness {
     let clock = ManualClock::shared();
-    let (url, opening) = (fresh_url(), clock.clone());
+    let opening = clock.clone();
     let reopen: Open = Box::new(move || {
         let (url, clock) = (url.clone(), opening.clone());
         Box::pin(async move { open(&url, clock).await })
     });
     Harness::persistent(clock, reopen).await
+}
+
+async fn fresh() -> Harness {
+    harness(fresh_url()).await
 }
 
 windlass_store::conformance_suite!(fresh);

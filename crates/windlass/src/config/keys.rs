@@ -34,7 +34,11 @@ pub(crate) const KEYS: &[Key] = &[
         "public addresses of the broker and other origins whose pages may call it, like https://a.example, with commas, or none",
     ),
     key("server.drain", "30s", "how long a shutdown waits for requests and running tasks"),
-    key("store.url", "embedded", "embedded, memory or redis://host[:port][/db][?prefix=word]"),
+    key(
+        "store.url",
+        "embedded",
+        "embedded, memory or redis://host[:port][/db][?prefix=word] (also redis+sentinel://, redis+cluster://)",
+    ),
     key("store.data_dir", "./windlass-data", "directory of the embedded store"),
     key("store.durability", "sync", "sync, interval:50ms or os"),
     key("store.segment_bytes", "64MiB", "size of a file of the log"),

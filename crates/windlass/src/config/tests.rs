@@ -150,5 +150,7 @@ fn passwords_are_not_shown() {
     let shown = |text| super::without_secrets(text);
     assert_eq!(shown("redis://me:secret@host:1/2?prefix=x"), "redis://***@host:1/2?prefix=x");
     assert_eq!(shown("redis+unix:///r.sock?pass=secret&db=1"), "redis+unix:///r.sock?pass=***&db=1");
+    let watched = "redis+sentinel://me:secret@a,b/shop?sentinel_pass=secret";
+    assert_eq!(shown(watched), "redis+sentinel://***@a,b/shop?sentinel_pass=***");
     assert_eq!(shown("embedded"), "embedded");
 }

@@ -2,7 +2,8 @@
 -- limits that count it), lanes.lua (the lines of ready tasks) and task.lua (where a task moves between the orders).
 --
 -- KEYS[1]  the key `meta`; every other key of the store has the same beginning, which is a hash tag.
--- ARGV[1]  "1" if this very call was sent before and its answer was lost, else "0".
+-- ARGV[1]  "1" if this very call was sent before and its answer was lost, else "0". In a store that is spread (spread.rs)
+--          there follow the number of this part, how many parts there are, and the largest number that the caller has seen.
 -- ARGV[2]  what to tell other processes if anything changes (see hints.rs), or "".
 -- ARGV[3]  a number that only this call has: it tells a repeated commit from a conflict.
 --
@@ -16,7 +17,7 @@
 -- Numbers travel as text wherever nothing is computed with them: Lua has no integers and would round their printing.
 
 local base = string.sub(KEYS[1], 1, -5)
-local again, hint, nonce = ARGV[1] == "1", ARGV[2], ARGV[3]
+local again, hint, nonce = string.sub(ARGV[1], 1, 1) == "1", ARGV[2], ARGV[3]
 local call = redis.call
 
 -- What finishes work goes on when Redis is full, because only that makes room again. Redis stops a script at its first command
@@ -36,6 +37,19 @@ end
 
 local function text(number)
   return string.format("%.0f", number)
+end
+
+-- The next number of a task or of a place in line. A part of a store that is spread gives out only those that leave its own
+-- number when they are divided by the number of parts, and none below what the caller has seen in another one.
+local function next_number()
+  local part, parts, seen = string.match(ARGV[1], "^%d (%d+) (%d+) (%d+)$")
+  if not part then
+    return call("HINCRBY", KEYS[1], "number", 1)
+  end
+  local last = math.max(tonumber(call("HGET", KEYS[1], "number") or "0"), tonumber(seen))
+  local number = last + 1 + (tonumber(part) - last - 1) % tonumber(parts)
+  call("HSET", KEYS[1], "number", text(number))
+  return number
 end
 
 local function parse(line)

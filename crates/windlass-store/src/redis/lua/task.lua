@@ -110,7 +110,7 @@ end
 -- kind, record, body, unique key, moment from which it waits, key. Returns its number.
 local ADD_ARGS = 15
 local function add(at)
-  local number = call("HINCRBY", KEYS[1], "number", 1)
+  local number = next_number()
   local name = name_of(number)
   local row = {
     revision = "1", order = text(number), state = ARGV[at + 1], priority = ARGV[at + 2], class = ARGV[at + 3],
@@ -161,7 +161,7 @@ local function change(at)
   end
   row.revision = text(tonumber(row.revision) + 1)
   if ARGV[at + 4] ~= "0" then
-    local number = text(call("HINCRBY", KEYS[1], "number", 1))
+    local number = text(next_number())
     row.order = ARGV[at + 4] == "1" and number or row.order
   end
   for field in string.gmatch(ARGV[at + 13], "%S+") do

@@ -1,0 +1,193 @@
+//! A store that is spread over a cluster.
+//!
+//! # The model
+//!
+//! A store of one hash tag is in one slot, so in one node. A store that is spread has a fixed number of *parts*, each of
+//! them such a store (`redis.rs`) with a hash tag of its own, `{<prefix>/<part>}:`, and the parts are in different slots.
+//! Queues are dealt out to the parts by *group*, which is the name of a queue up to its first colon, or all of it: `shop:mail`
+//! and `shop:orders` are always together. All that belongs to a task is in the part of its queue, so every commit is one
+//! script in one slot, as ever.
+//!
+//! - **Numbers** are unique over all parts: a part gives out only numbers that leave its own index when they are divided
+//!   by the number of parts, so a number says where its task is. Every call carries the largest number that this process
+//!   has seen, and a part goes on behind it; so lists that are merged from the parts are in order of submit, up to what
+//!   processes have not heard of each other for a moment.
+//! - **Ids, unique keys, workflows and schedules** have names that are good for the whole store. A directory, which is
+//!   spread by name, says in which part each of them is (`spread/homes.rs`, `spread/keys.rs`).
+//! - **A claim** of queues in several parts is several calls (`spread/claim.rs`), and never gets more than it asked for.
+//! - **Operations** are kept by the first part. Their steps reach over all of them (`spread/named.rs`).
+//! - Everything else is a sum, a merge, or one call to the part that it is about.
+//!
+//! # What it cannot stand
+//!
+//! A slot that is moved to another node while scripts run on it. Redis moves it key by key, a script names only one of its keys
+//! beforehand, and it fails where it meets the first one that is away, with what it did before left standing. `docs/stores.md`
+//! says so. The failure of a node is none of this: its replica has all of the slot.
+//!
+//! # What it refuses
+//!
+//! What must be one commit over several groups: a batch that is added whole, dependencies and workflows between them, a unique
+//! key that is to be taken from a live task of another group, and moving a task there ([`Feature::Together`]); limits
+//! ([`Feature::Flow`]); tasks with the numbers of another store ([`Feature::Restore`]). Each is refused before anything is written. Who needs them names the queues alike, or keeps the
+//! store in one slot (`?shards=1`), where nothing is refused.
+
+mod claim;
+mod homes;
+mod insert;
+mod keys;
+mod named;
+mod read;
+mod store;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use windlass_core::{Name, NewTask, Record};
+
+use super::exchange::Voice;
+use super::link::{Link, Part};
+use super::options::Options;
+use super::target::Wire;
+use super::{RedisStore, Shared, open, reply};
+use crate::clock::Clock;
+use crate::store::{Durability, Error, Feature, Signals};
+
+/// Enough for the largest clusters that keep one store, few enough to ask all of them.
+pub(super) const SHARDS_DEFAULT: usize = 16;
+pub(super) const SHARDS_MAX: usize = 64;
+/// How old what this process knows of the numbers of others may be when it adds tasks.
+const NUMBERS_EVERY: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub(super) struct Spread {
+    parts: Arc<Vec<Arc<RedisStore>>>,
+    signals: Arc<Signals>,
+    durability: Durability,
+    clock: Arc<dyn Clock>,
+    /// The largest number that was seen.
+    floor: Arc<AtomicU64>,
+    numbers_read: Mutex<Instant>,
+    known: homes::Known,
+    /// They end with the store.
+    _tasks: Mutex<JoinSet<()>>,
+}
+
+impl Spread {
+    pub(super) async fn open(
+        options: &Options,
+        wire: Wire,
+        shards: usize,
+        durability: Durability,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Spread, Error> {
+        let floor = Arc::new(AtomicU64::new(0));
+        let link = |shard: usize| {
+            let base = format!("{{{}/{shard}}}:", options.prefix);
+            let part = Part { shard, shards, floor: Arc::clone(&floor) };
+            (Link::on(wire.clone(), &base, Some(part)), base)
+        };
+        let first = Voice::open(&link(0).0, &*clock).await?;
+        let signals = Arc::clone(&first.signals);
+        let mut voices: Vec<Voice> = (1..shards).map(|_| Voice::beside(&signals)).collect();
+        voices.insert(0, first);
+        let begin = |(shard, voice): (usize, Voice)| {
+            let (link, base) = link(shard);
+            let clock = Arc::clone(&clock);
+            async move {
+                open::check_format(&link, &base).await?;
+                RedisStore::begin(link, base, options.target.clone(), clock, voice, durability).await
+            }
+        };
+        let parts = Arc::new(try_join_all(voices.into_iter().enumerate().map(begin)).await?);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(homes::sweep(Arc::clone(&parts)));
+        let spread = Spread {
+            parts,
+            signals,
+            durability,
+            clock,
+            floor,
+            numbers_read: Mutex::new(Instant::now()),
+            known: homes::Known::default(),
+            _tasks: Mutex::new(tasks),
+        };
+        read_numbers(Arc::clone(&spread.parts), Arc::clone(&spread.floor)).await?;
+        Ok(spread)
+    }
+
+    fn count(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn part(&self, shard: usize) -> &Arc<Shared> {
+        &self.parts[shard].shared
+    }
+
+    /// Where the tasks of a queue are.
+    fn shard_of(&self, queue: &Name) -> usize {
+        let group = queue.as_str().split(':').next().unwrap_or_default();
+        crc32fast::hash(group.as_bytes()) as usize % self.count()
+    }
+
+    /// Where a task of this number is.
+    fn shard_at(&self, number: u64) -> usize {
+        (number % self.count() as u64) as usize
+    }
+
+    fn saw<'a>(&self, records: impl IntoIterator<Item = &'a Record>) {
+        let largest = records.into_iter().map(|record| record.seq.max(record.order)).max();
+        self.floor.fetch_max(largest.unwrap_or(0), Ordering::SeqCst);
+    }
+
+    /// Others may have added tasks meanwhile. Nobody waits for this: it is about the order of lists alone.
+    fn hear_of_numbers(&self) {
+        let mut read = self.numbers_read.lock();
+        if read.elapsed() > NUMBERS_EVERY {
+            *read = Instant::now();
+            let (parts, floor) = (Arc::clone(&self.parts), Arc::clone(&self.floor));
+            tokio::spawn(async move {
+                if let Err(error) = read_numbers(parts, floor).await {
+                    tracing::debug!(%error, "cannot read the numbers of other processes");
+                }
+            });
+        }
+    }
+}
+
+async fn read_numbers(parts: Arc<Vec<Arc<RedisStore>>>, floor: Arc<AtomicU64>) -> Result<(), Error> {
+    let read = |part: &Arc<RedisStore>| {
+        let shared = Arc::clone(&part.shared);
+        async move {
+            match shared.link.ask(redis::cmd("HGET").arg(shared.key("meta")).arg("number")).await? {
+                redis::Value::Nil => Ok(0),
+                number => reply::number(number),
+            }
+        }
+    };
+    for number in try_join_all(parts.iter().map(read)).await? {
+        floor.fetch_max(number, Ordering::SeqCst);
+    }
+    Ok(())
+}
+
+/// What would have to be one commit over queues that are kept apart.
+fn apart() -> Error {
+    unsupported(Feature::Together)
+}
+
+fn unsupported(feature: Feature) -> Error {
+    Error::Unsupported { store: "redis", feature }
+}
+
+/// A key takes turns and has limits over all queues.
+fn without_keys(tasks: &[NewTask]) -> Result<(), Error> {
+    match tasks.iter().any(|new| new.key.is_some()) {
+        true => Err(unsupported(Feature::Flow)),
+        false => Ok(()),
+    }
+}

@@ -117,7 +117,7 @@ async fn redis_cluster_agrees_with_memory() {
         let clock = ManualClock::shared();
         let (a, url) = (MemoryStore::new(clock.clone()), crate::redis::cluster::fresh_url("&shards=1"));
         let open = async || crate::redis::open(&url, clock.clone()).await;
-        run(Trial { seed, steps: 500, far: u64::MAX }, clock.clone(), a, open).await;
+        run(Trial { seed, steps: 900, far: u64::MAX }, clock.clone(), a, open).await;
     }
 }
 
@@ -136,7 +136,7 @@ async fn redis_behind_sentinels_agrees_with_memory() {
         crate::redis::open(&url, clock.clone()).await
     };
     let seed = seeds(1)[0];
-    run(Trial { seed, steps: 500, far: u64::MAX }, clock.clone(), a, open).await;
+    run(Trial { seed, steps: 900, far: u64::MAX }, clock.clone(), a, open).await;
     assert!(opened.get() > 1, "the primary never changed");
 }
 

@@ -3,6 +3,7 @@
 //! A decision is made on what was read and committed under its revision, so of several that race one wins and the
 //! others read again. The number of tries is bounded: a task that changes that often is answered with "busy".
 
+use std::slice::from_ref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -66,7 +67,8 @@ impl Broker {
             let seen = self.inner.store.peek(id).await?.ok_or(Error::NotFound("task"))?;
             let change = match decide(&seen, self.now().wall) {
                 Ok(Some(change)) => change,
-                Ok(None) => return Ok(seen),
+                Ok(None) if self.inner.store.are_kept(from_ref(&seen)).await? => return Ok(seen),
+                Ok(None) => continue,
                 Err(refusal) => return Err(Error::refused(refusal, &seen)),
             };
             if let Some(after) = self.commit_one(transition(&seen, change)).await? {
@@ -86,7 +88,8 @@ impl Broker {
             let seen = self.inner.store.get(id).await?.ok_or(Error::NotFound("task"))?;
             let change = match decide(&seen, self.now().wall) {
                 Ok(Some(change)) => change,
-                Ok(None) => return Ok(seen),
+                Ok(None) if self.inner.store.are_kept(from_ref(&seen.record)).await? => return Ok(seen),
+                Ok(None) => continue,
                 Err(refusal) => return Err(Error::refused(refusal, &seen.record)),
             };
             if let Some(record) = self.commit_one(transition(&seen.record, change)).await? {

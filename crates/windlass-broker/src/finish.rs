@@ -121,6 +121,7 @@ impl Broker {
             }
             let mut places = Vec::with_capacity(open.len());
             let mut transitions = Vec::with_capacity(open.len());
+            let (mut done_places, mut done) = (Vec::new(), Vec::new());
             let ids: Vec<TaskId> = open.iter().map(|at| reports[*at].id.clone()).collect();
             let now = self.now().wall;
             for (at, seen) in open.into_iter().zip(self.inner.store.peek_all(&ids).await?) {
@@ -133,7 +134,10 @@ impl Broker {
                         places.push(at);
                         transitions.push(transition(&seen, change));
                     }
-                    Ok(None) => answers[at] = Some(Ok(seen)),
+                    Ok(None) => {
+                        done_places.push(at);
+                        done.push(seen);
+                    }
                     Err(error) => answers[at] = Some(Err(error)),
                 }
             }
@@ -144,6 +148,9 @@ impl Broker {
                     Committed::Conflict => None,
                     Committed::KeyHeld(holder) => Some(Err(Error::UniqueConflict(holder))),
                 };
+            }
+            if self.inner.store.are_kept(&done).await? {
+                done_places.into_iter().zip(done).for_each(|(at, seen)| answers[at] = Some(Ok(seen)));
             }
         }
         Ok(answers.into_iter().map(|answer| answer.unwrap_or(Err(Error::Busy))).collect())

@@ -48,6 +48,7 @@ pub enum Verb {
     Expired,
     Get,
     Peek,
+    AreKept,
     List,
     Position,
     Queues,
@@ -210,6 +211,10 @@ impl Store for Faulty {
 
     async fn peek_all(&self, ids: &[TaskId]) -> Result<Vec<Option<Record>>, Error> {
         self.pass(Verb::Peek, self.inner.peek_all(ids)).await
+    }
+
+    async fn are_kept(&self, seen: &[Record]) -> Result<bool, Error> {
+        self.pass(Verb::AreKept, self.inner.are_kept(seen)).await
     }
 
     async fn list(&self, list: List) -> Result<Page, Error> {

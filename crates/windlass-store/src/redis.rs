@@ -256,6 +256,10 @@ impl Store for RedisStore {
         self.shared.peek_all(ids).await
     }
 
+    async fn are_kept(&self, seen: &[Record]) -> Result<bool, Error> {
+        self.shared.are_kept(seen).await
+    }
+
     async fn list(&self, list: List) -> Result<Page, Error> {
         self.shared.list(&list).await
     }

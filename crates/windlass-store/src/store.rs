@@ -108,6 +108,12 @@ pub trait Store: Debug + Send + Sync + 'static {
         Ok(self.peek_all(std::slice::from_ref(id)).await?.pop().flatten())
     }
 
+    /// Whether records that were read are as safe as an answered write; `false` if one has changed since. It is asked before a
+    /// call that finds its work done already is answered.
+    async fn are_kept(&self, _seen: &[Record]) -> Result<bool, Error> {
+        Ok(true)
+    }
+
     /// Tasks that match, newest first.
     async fn list(&self, list: List) -> Result<Page, Error>;
 

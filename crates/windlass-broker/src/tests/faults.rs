@@ -4,6 +4,7 @@ use windlass_core::{Outcome, StateName};
 use windlass_store::faults::{Fault, Faulty, Schedule, Verb};
 
 use super::*;
+use crate::{Failed, Finish, Verdict};
 
 fn start_faulty() -> (Broker, Arc<Faulty>) {
     let clock = Arc::new(SimulatedClock(Instant::now()));
@@ -56,6 +57,30 @@ async fn a_report_whose_answer_was_lost_is_repeated_and_those_who_wait_hear_of_i
     let again = broker.complete(&id, token(&task), Some(json("1"))).await.unwrap();
     assert_eq!((again.state_name(), again.history.len()), (StateName::Completed, 1));
     assert_eq!(waiter.await.unwrap().unwrap().record.result, Some(json("1")));
+    broker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_that_was_made_before_is_answered_only_when_the_store_vouches_for_it() {
+    let (broker, faulty) = start_faulty();
+    let task = running(&broker, echo(), one("w")).await;
+    let (id, token) = (task.record.id.clone(), token(&task));
+    broker.complete(&id, token, None).await.unwrap();
+    let report = || Finish { id: id.clone(), token, verdict: Verdict::Completed { result: None } };
+    faulty.once(Verb::AreKept, Fault::LoseAnswer);
+    refused(broker.complete(&id, token, None).await, "store_failed");
+    faulty.once(Verb::AreKept, Fault::LoseAnswer);
+    refused(broker.finish_all(vec![report()]).await, "store_failed");
+    assert!(broker.complete(&id, token, None).await.is_ok());
+    assert!(broker.finish_all(vec![report()]).await.unwrap()[0].is_ok());
+
+    let task = running(&broker, Submit { max_retries: 3, ..echo() }, one("w")).await;
+    let (id, token) = (task.record.id.clone(), super::token(&task));
+    let failed = || Failed { error: "no".into(), retryable: true, retry_after_ms: None };
+    broker.fail(&id, token, failed()).await.unwrap();
+    faulty.once(Verb::AreKept, Fault::LoseAnswer);
+    refused(broker.fail(&id, token, failed()).await, "store_failed");
+    assert!(broker.fail(&id, token, failed()).await.is_ok());
     broker.stop().await;
 }
 

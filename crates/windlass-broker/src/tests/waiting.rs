@@ -2,6 +2,7 @@ use tokio::task::JoinHandle;
 use windlass_core::{CancelReason, StateName};
 
 use super::*;
+use crate::Failed;
 
 fn patient(worker: &str) -> ClaimRequest {
     ClaimRequest { wait_ms: 20_000, ..one(worker) }

@@ -89,9 +89,11 @@ impl Link {
         let mut patience = Patience::new(script.name);
         loop {
             let repeated = patience.repeated || self.wire.repeats();
-            let era = self.replicas.as_ref().map_or(0, Replicas::era);
+            let era = self.era();
             let error = match self.send(script, args, repeated).await {
-                Ok(value) if self.is_kept(script, era).await? => return Ok(Answer { value, repeated }),
+                Ok(value) if !script.promises() || self.is_kept(era).await? => {
+                    return Ok(Answer { value, repeated });
+                }
                 Ok(_) => {
                     patience.repeated = true;
                     continue;
@@ -109,11 +111,16 @@ impl Link {
         }
     }
 
-    /// Whether what a script did is where it must be; if not, the script must be sent again.
-    async fn is_kept(&self, script: &Script, era: u64) -> Result<bool, Error> {
+    /// How often the primary was replaced, as far as it matters to anybody.
+    pub(super) fn era(&self) -> u64 {
+        self.replicas.as_ref().map_or(0, Replicas::era)
+    }
+
+    /// Whether what a script did or found in some era is where it must be; if not, it must be sent again.
+    pub(super) async fn is_kept(&self, era: u64) -> Result<bool, Error> {
         match &self.replicas {
-            Some(replicas) if script.promises() => replicas.confirm(era).await,
-            _ => Ok(true),
+            Some(replicas) => replicas.confirm(era).await,
+            None => Ok(true),
         }
     }
 

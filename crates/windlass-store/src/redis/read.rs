@@ -50,6 +50,18 @@ impl Shared {
         self.look_up([By::Id(id)], true).await?.pop().flatten().map(Row::task).transpose()
     }
 
+    /// Whether records are still as they were seen, and where an answered write would be.
+    pub(super) async fn are_kept(&self, seen: &[Record]) -> Result<bool, Error> {
+        if self.link.replicas.is_none() || seen.is_empty() {
+            return Ok(true);
+        }
+        let era = self.link.era();
+        let ids: Vec<TaskId> = seen.iter().map(|record| record.id.clone()).collect();
+        let state = |record: &Record| (record.seq, record.revision);
+        let found = self.peek_all(&ids).await?.into_iter().map(|found| found.as_ref().map(state));
+        Ok(found.eq(seen.iter().map(|seen| Some(state(seen)))) && self.link.is_kept(era).await?)
+    }
+
     pub(super) async fn peek_all(&self, ids: &[TaskId]) -> Result<Vec<Option<Record>>, Error> {
         self.check_open()?;
         let rows = self.look_up(ids.iter().map(By::Id), false).await?;

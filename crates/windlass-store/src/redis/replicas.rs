@@ -2,7 +2,8 @@
 //!
 //! A failover loses what the new primary had not received. So after a script that promises something, Redis is asked (WAIT) whether enough
 //! replicas have everything up to here, and the caller is answered after that. If too few have it in time, the caller is told so: the
-//! write is done, whether it survives a failover is unknown, and to ask again is harmless, as after every lost answer.
+//! write is done, whether it survives a failover is unknown, and to ask again is harmless, as after every lost answer. Who asks again
+//! finds it done and writes nothing, so what such an answer relies on is waited for too (`Link::is_kept`).
 //!
 //! Those who wait at one moment are asked for by one WAIT, on a connection of its own: it would hold up all others there. WAIT speaks of
 //! what its own connection wrote last, so that one touches a key first. A primary that was replaced between a script and its WAIT would

@@ -22,8 +22,12 @@ impl Shared {
         self.waits.settled().await;
         let room = Room::Bounded { max_depth: insert.max_depth };
         for _ in 0..CONFLICT_TRIES_MAX {
+            let era = self.link.era();
             if let Some(stored) = self.workflow(&insert.id).await? {
                 let same = stored.fingerprint == insert.fingerprint;
+                if same && !self.link.is_kept(era).await? {
+                    continue;
+                }
                 return Ok(if same {
                     WorkflowInserted::Same(Box::new(stored))
                 } else {

@@ -1,16 +1,15 @@
 //! Answers that wait for replicas, on a primary and a replica that are started for it.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_core::{TaskId, Transition, transition};
+use windlass_core::{Links, NewTask, OnConflict, TaskId, Transition, Unique, UniqueKey, transition};
 use windlass_store::clock::ManualClock;
 use windlass_store::store::Store;
-use windlass_store::{Claim, Clock, Committed, Error, Insert, Inserted};
+use windlass_store::{Claim, Clock, Committed, Error, Insert, InsertWorkflow, Inserted, WorkflowInserted};
 
-use super::shared::{claim, task};
-use super::{Server, open};
+use super::shared::{claim, name, task};
+use super::{Server, free_port, open};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -40,26 +39,53 @@ async fn tell(server: &Server, words: &[&str]) {
     command.query_async::<redis::Value>(&mut connection).await.expect("an answer");
 }
 
+/// A primary with a replica, and a store there that waits for it.
+struct Pair {
+    port: String,
+    _primary: Server,
+    replica: Server,
+    store: Arc<dyn Store>,
+    now: u64,
+}
+
+impl Pair {
+    async fn start() -> Pair {
+        let port = free_port().to_string();
+        let primary =
+            Server::start(&["--port", &port, "--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0"]);
+        let replica = Server::start(&["--replicaof", "127.0.0.1", &port]);
+        let clock = ManualClock::shared();
+        let url = format!("redis+unix://{}?prefix=r&wait_replicas=1&wait_ms=100", primary.socket.display());
+        let store = open(&url, clock.clone()).await;
+        let now = clock.now().wall;
+        confirmed(&*store, "a", now).await;
+        Pair { port, _primary: primary, replica, store, now }
+    }
+
+    /// Takes the replica away; returns what the submit of this task was refused with.
+    async fn part(&self, id: &str) -> Error {
+        tell(&self.replica, &["REPLICAOF", "NO", "ONE"]).await;
+        loop {
+            // The primary may not have noticed yet.
+            if let Err(error) = submit(&*self.store, id, self.now).await {
+                break error;
+            }
+        }
+    }
+
+    /// Brings it back, and waits until it has everything.
+    async fn rejoin(&self) {
+        tell(&self.replica, &["REPLICAOF", "127.0.0.1", &self.port]).await;
+        confirmed(&*self.store, "a", self.now).await;
+    }
+}
+
 #[tokio::test]
 async fn an_answer_waits_for_replicas() {
-    let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("a port").port();
-    let port = port.to_string();
-    let primary = Server::start(&["--port", &port, "--bind", "127.0.0.1"]);
-    let replica = Server::start(&["--replicaof", "127.0.0.1", &port]);
-    let clock = ManualClock::shared();
-    let url = format!("redis+unix://{}?prefix=r&wait_replicas=1&wait_ms=100", primary.socket.display());
-    let store: Arc<dyn Store> = open(&url, clock.clone()).await;
+    let pair = Pair::start().await;
+    let (store, now) = (&pair.store, pair.now);
     assert_eq!(store.capabilities().replicas, 1);
-    let now = clock.now().wall;
-    confirmed(&*store, "a", now).await;
-
-    tell(&replica, &["REPLICAOF", "NO", "ONE"]).await;
-    let refused = loop {
-        // The primary may not have noticed yet.
-        if let Err(error) = submit(&*store, "b", now).await {
-            break error;
-        }
-    };
+    let refused = pair.part("b").await;
     assert!(matches!(refused, Error::Unconfirmed { confirmed: 0, wanted: 1, wait_ms: 100 }), "{refused}");
     assert!(refused.to_string().contains("0 of 1 replicas"), "{refused}");
     let id = TaskId::new("b").expect("an id");
@@ -72,9 +98,58 @@ async fn an_answer_waits_for_replicas() {
     let refused = store.commit(vec![done.clone()]).await.expect_err("nobody confirms it");
     assert!(matches!(refused, Error::Unconfirmed { .. }), "{refused}");
 
-    tell(&replica, &["REPLICAOF", "127.0.0.1", &port]).await;
-    let answer = confirmed(&*store, "b", now).await;
+    pair.rejoin().await;
+    let answer = confirmed(&**store, "b", now).await;
     assert!(matches!(answer, Inserted::Same(_)), "asked again it finds its own work: {answer:?}");
     let committed = store.commit(vec![done]).await.expect("commit");
     assert_eq!(committed, [Committed::Conflict], "it was completed by the first call, and once");
+}
+
+/// Who asks again finds its work done and writes nothing, and is answered only when that is confirmed.
+#[tokio::test]
+async fn what_is_found_done_waits_for_replicas_too() {
+    let pair = Pair::start().await;
+    let (store, now) = (&pair.store, pair.now);
+    let key = UniqueKey::new("k").expect("a key");
+    let unique = Unique { key, for_ms: None, on_conflict: OnConflict::Return };
+    let mut holder = NewTask { unique: Some(Box::new(unique)), ..task("u", now) };
+    holder.body.fingerprint = Some([7; 16]);
+    let mut child = task("c", now);
+    let dependencies = vec![TaskId::new("a").expect("an id")];
+    child.body.links = Some(Box::new(Links { dependencies, workflow: None }));
+    child.body.fingerprint = Some([7; 16]);
+    let submit = |task: &NewTask| {
+        let insert = Insert { tasks: vec![task.clone()], atomic: false, max_depth: None };
+        async move { store.insert(insert).await.map(|mut answers| answers.remove(0)) }
+    };
+    let mut node = task("n", now);
+    node.body.links = Some(Box::new(Links { dependencies: Vec::new(), workflow: Some(name("w")) }));
+    let graph = || InsertWorkflow {
+        id: name("w"),
+        created_at: now,
+        fingerprint: [3; 16],
+        tasks: vec![node.clone()],
+        max_depth: None,
+    };
+    pair.part("b").await;
+    let unconfirmed = |error: Error| assert!(matches!(error, Error::Unconfirmed { .. }), "{error}");
+    for _ in 0..2 {
+        // First it is written, then it is found.
+        unconfirmed(submit(&holder).await.expect_err("nobody has the task"));
+        unconfirmed(submit(&child).await.expect_err("nobody has the task"));
+        unconfirmed(store.insert_workflow(graph()).await.expect_err("nobody has the workflow"));
+    }
+    let seen = store.peek(&TaskId::new("b").expect("an id")).await.expect("peek").expect("it is there");
+    unconfirmed(store.are_kept(std::slice::from_ref(&seen)).await.expect_err("nobody has the record"));
+
+    pair.rejoin().await;
+    let found = submit(&NewTask { id: TaskId::new("v").expect("an id"), ..holder }).await.expect("confirmed");
+    assert!(matches!(found, Inserted::Live(_)), "{found:?}");
+    let found = submit(&child).await.expect("confirmed");
+    assert!(matches!(found, Inserted::Same(_)), "{found:?}");
+    let found = store.insert_workflow(graph()).await.expect("confirmed");
+    assert!(matches!(found, WorkflowInserted::Same(_)), "{found:?}");
+    assert!(store.are_kept(std::slice::from_ref(&seen)).await.expect("confirmed"));
+    let other = windlass_core::Record { revision: seen.revision + 1, ..seen };
+    assert!(!store.are_kept(&[other]).await.expect("an answer"), "it is not as it was seen");
 }

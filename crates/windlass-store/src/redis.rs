@@ -109,8 +109,10 @@ use crate::store::{
     WriteSchedule,
 };
 use hints::{Hint, Horizon, Lane, Loop};
+use link::{Answer, Args};
 pub use open::open;
 pub use options::{Options, PREFIX_DEFAULT};
+use script::Script;
 
 #[derive(Debug)]
 pub struct RedisStore {
@@ -172,6 +174,16 @@ impl Shared {
         }
     }
 
+    /// Calls a script that others may wait for. One that failed may have been carried out all the same, and then nobody else
+    /// tells this process.
+    async fn call_and_tell(&self, script: &Script, args: &Args, hint: &Hint) -> Result<Answer, Error> {
+        let answer = self.link.call(script, args).await;
+        if answer.is_err() {
+            self.heed(hint);
+        }
+        answer
+    }
+
     async fn set_paused(&self, queue: &Name, paused: bool) -> Result<(), Error> {
         self.check_open()?;
         self.waits.settled().await;
@@ -181,7 +193,7 @@ impl Shared {
         }
         let mut args = self.args(&hint);
         args.text(queue.as_str()).flag(paused).number(LANES_MAX as u64);
-        if reply::is_text(&self.link.run(&script::PAUSE, &args).await?, "crowded") {
+        if reply::is_text(&self.call_and_tell(&script::PAUSE, &args, &hint).await?.value, "crowded") {
             return Err(Error::TooManyLanes);
         }
         self.heed(&hint);

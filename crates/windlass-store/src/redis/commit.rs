@@ -174,7 +174,7 @@ impl Shared {
         let mut args = self.args(&hint);
         args.number(steps.len() as u64);
         steps.iter().for_each(|step| step.args(&mut args, &row::name(step.before.seq)));
-        let answers = reply::list(self.link.run(&script::COMMIT, &args).await?)?;
+        let answers = reply::list(self.call_and_tell(&script::COMMIT, &args, &hint).await?.value)?;
         let committed = steps.into_iter().zip(answers).map(|(step, answer)| self.written(step, answer));
         let committed = committed.collect::<Result<_, _>>()?;
         self.heed(&hint);

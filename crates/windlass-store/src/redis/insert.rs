@@ -40,7 +40,7 @@ impl Shared {
         for (new, record) in insert.tasks.iter().zip(&records) {
             row::add_args(&mut args, new, record);
         }
-        let answer = self.link.call(&script::INSERT, &args).await?;
+        let answer = self.call_and_tell(&script::INSERT, &args, &hint).await?;
         if reply::is_text(&answer.value, "crowded") {
             return Err(Error::TooManyLanes);
         }

@@ -97,7 +97,7 @@ impl Shared {
         let Transaction { guards, guard_count, acts, act_count, adds, hint } = transaction;
         let mut args = self.args(&hint);
         args.number(guard_count).append(guards).number(act_count).append(acts);
-        let answer = self.link.run(&script::TRANSACT, &args).await?;
+        let answer = self.call_and_tell(&script::TRANSACT, &args, &hint).await?.value;
         if reply::is_text(&answer, "crowded") {
             return Err(Error::TooManyLanes);
         }

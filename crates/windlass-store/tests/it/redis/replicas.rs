@@ -153,3 +153,22 @@ async fn what_is_found_done_waits_for_replicas_too() {
     let other = windlass_core::Record { revision: seen.revision + 1, ..seen };
     assert!(!store.are_kept(&[other]).await.expect("an answer"), "it is not as it was seen");
 }
+
+/// The caller does not know whether it is written; who waits in the same process must look.
+#[tokio::test]
+async fn a_task_that_nobody_confirmed_is_given_out_all_the_same() {
+    let pair = Pair::start().await;
+    let store = &pair.store;
+    pair.part("b").await;
+    store.claim(Claim { max: 10, ..claim() }).await.expect("claim");
+    let waiting = tokio::spawn({
+        let store = Arc::clone(store);
+        // It ends before it would look again by itself.
+        async move { store.claim(Claim { wait_ms: 10_000, ..claim() }).await }
+    });
+    // It stands in line then; a submit lets it look first.
+    tokio::task::yield_now().await;
+    submit(&**store, "late", pair.now).await.expect_err("nobody confirms it");
+    let given = waiting.await.expect("no panic").expect("claim");
+    assert_eq!(given.iter().map(|task| task.record.id.as_str()).collect::<Vec<_>>(), ["late"]);
+}

@@ -40,10 +40,15 @@ impl Shared {
             if expired.is_empty() {
                 break;
             }
-            self.cancel_expired(&expired, now.wall).await?;
+            let cancelled = self.cancel_expired(&expired, now.wall).await;
             if served.iter().any(|tasks| !tasks.is_empty()) {
+                // What was leased must reach those who claimed it; whoever leads cancels the others.
+                if let Err(error) = cancelled {
+                    tracing::warn!(%error, "expired tasks are cancelled later");
+                }
                 break;
             }
+            cancelled?;
         }
         Ok(served)
     }

@@ -105,9 +105,13 @@ impl Plan {
         &self.outlook.limits
     }
 
-    /// The answers to a batch of which nothing is added.
+    /// The answers to a batch of which nothing is added: what is shown of the store is as it was before.
     pub(super) fn aborted(self) -> Vec<Inserted> {
         let answer = |draft| match draft {
+            Draft::Answer(Inserted::Live(mut task)) => {
+                task.record = self.outlook.records.get(&task.record.seq).unwrap_or(&task.record).clone();
+                Inserted::Live(task)
+            }
             Draft::Answer(answer) => answer,
             _ => Inserted::Aborted,
         };

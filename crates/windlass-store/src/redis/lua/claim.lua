@@ -17,7 +17,8 @@
 go_on_when_full()
 local now, enough, expired_max = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local memory = base .. "done/" .. nonce
--- A claim that has something ends when the call has looked this often: about ten milliseconds of Redis.
+-- A claim that has something ends when the call has looked this often: about ten milliseconds of Redis. One that has nothing goes
+-- on past what it finds shut, each of which it takes out of the order for those who come after it.
 local LOOKS_MAX = 10000
 
 if again then
@@ -27,7 +28,9 @@ if again then
     for i, names in ipairs(cjson.decode(before)) do
       answers[i] = {}
       for _, name in ipairs(names) do
-        local row = show(name, true)
+        -- One that was taken from this claim meanwhile has the number of another call.
+        local found = find(name)
+        local row = found and found.nonce == nonce and show(name, true)
         if row then
           answers[i][#answers[i] + 1] = row
         end
@@ -40,7 +43,7 @@ end
 local numbers = call("HMGET", KEYS[1], "claims", "beat", "limits")
 local claims, beat = tonumber(numbers[1] or 0), tonumber(numbers[2] or 0)
 limited = tonumber(numbers[3] or 0) > 0
-advance(now)
+local gates_at = advance(now)
 local passed = {}
 local at = 8
 -- How often a start closed a gate.
@@ -164,9 +167,9 @@ local function serve()
         pay(row.queue, types, next)
       end
       local kind, key = gate_of("1/" .. row.kind), row.key ~= NO_KEY and gate_of("2/" .. row.key)
-      take_token(source.line.gate, now)
-      take_token(kind, now)
-      take_token(key, now)
+      take_token(source.line.gate, gates_at)
+      take_token(kind, gates_at)
+      take_token(key, gates_at)
       take(source, next, row)
       local shown = lease(next, row, worker, lease_ms, secret)
       if closed(kind) or closed(key) then

@@ -234,19 +234,32 @@ local function open_up(gate)
   call("DEL", shut)
 end
 
--- Opens the gates that have a token again. Only the time of a claim and of whoever leads moves this clock.
-local function advance(now)
-  if not is_limited() then
-    return
-  end
+-- The clocks of processes differ a little, and to a gate time must not go back each time that another one asks: the latest that any
+-- of them told is the time. Only a clock that is behind by more than this was set back.
+local SET_BACK_MS = 60000
+local function gate_time(now)
   local before = tonumber(call("HGET", KEYS[1], "clock") or 0)
+  if now < before and before - now <= SET_BACK_MS then
+    return before, false
+  end
+  return now, now < before
+end
+
+-- Opens the gates that have a token again. Only the time of a claim and of whoever leads moves this clock.
+-- Returns the time of the gates, and whether there may be more to open.
+local OPENED_MAX = 1000
+local function advance(wall)
+  if not is_limited() then
+    return wall, false
+  end
+  local now, set_back = gate_time(wall)
   call("HSET", KEYS[1], "clock", text(now))
   local due
-  if now < before then
-    -- The clock was set back: no alarm may wait for the old time to come again.
+  if set_back then
+    -- No alarm may wait for the old time to come again.
     due = call("ZRANGE", base .. "alarms", 0, -1)
   else
-    due = call("ZRANGEBYSCORE", base .. "alarms", "-inf", text(now), "LIMIT", 0, 1000)
+    due = call("ZRANGEBYSCORE", base .. "alarms", "-inf", text(now), "LIMIT", 0, OPENED_MAX)
   end
   for _, limit in ipairs(due) do
     local gate = gate_of(limit)
@@ -257,6 +270,7 @@ local function advance(now)
       open_up(gate)
     end
   end
+  return now, #due >= OPENED_MAX
 end
 
 -- Fewer run: the gate that this opens, if it opens one.

@@ -8,7 +8,8 @@
 -- of its own; when it ages no more only the first of all counts again.
 
 go_on_when_full()
-local now, limit, written = tonumber(ARGV[4]), ARGV[5], ARGV[6]
+local limit, written = ARGV[5], ARGV[6]
+local now = gate_time(tonumber(ARGV[4]))
 local memory = base .. "done/" .. nonce
 local before = again and call("GET", memory)
 if before then

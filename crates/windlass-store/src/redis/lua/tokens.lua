@@ -7,8 +7,10 @@ if call("GET", base .. "leader") ~= ARGV[4] then
   return "stranger"
 end
 go_on_when_full()
-local now = tonumber(ARGV[5])
-advance(now)
+local now, more = advance(tonumber(ARGV[5]))
 tell_openings()
+if more then
+  return text(now)
+end
 local next = call("ZRANGEBYSCORE", base .. "alarms", "(" .. text(now), "+inf", "WITHSCORES", "LIMIT", 0, 1)
 return next[2] and text(tonumber(next[2])) or ""

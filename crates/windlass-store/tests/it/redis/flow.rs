@@ -64,11 +64,11 @@ impl Pair {
         }
     }
 
-    /// Mostly on, now and then back.
+    /// Mostly on, now and then back by so much that no other clock can be meant.
     fn pass_time(&mut self) {
         let ms = self.draw(120);
         if self.draw(12) == 0 {
-            self.clock.jump_wall_ms(-5 * ms as i64);
+            self.clock.jump_wall_ms(-61_000 - 5 * ms as i64);
         } else {
             self.clock.advance_ms(ms);
         }
@@ -176,6 +176,32 @@ async fn scripts_choose_as_core_does() {
         pair.compare().await;
         assert!(pair.claimed > 100 && pair.held > 20, "seed {seed}: {} and {}", pair.claimed, pair.held);
     }
+}
+
+/// Processes whose clocks differ take no more starts together than one alone: to a rate the latest clock is the time.
+#[tokio::test]
+async fn clocks_that_differ_do_not_widen_a_rate() {
+    const PER_MS: u64 = 1000;
+    let url = fresh_url();
+    let clocks = [ManualClock::shared(), ManualClock::shared()];
+    clocks[1].jump_wall_ms(200);
+    let stores = [open(&url, clocks[0].clone()).await, open(&url, clocks[1].clone()).await];
+    let rate = Some(Rate { count: 10, per_ms: PER_MS });
+    let limit = Some(Limit { rate, ..Limit::default() });
+    stores[0].set_limit(SetLimit { scope: Scope::Queue, name: name("q"), limit }).await.expect("set");
+    let now = clocks[0].now().wall;
+    add(&stores[0], (0..400).map(|i| task(&format!("task-{i}"), now)).collect()).await;
+    let mut starts = Vec::new();
+    for step in 0..400 {
+        let claimed = stores[step % 2].claim(claim()).await.expect("claim");
+        starts.extend(claimed.iter().map(|_| clocks[0].now().mono));
+        clocks.iter().for_each(|clock| clock.advance_ms(10));
+    }
+    let busiest =
+        starts.iter().map(|from| starts.iter().filter(|at| (*from..from + PER_MS).contains(at)).count());
+    // A window is kept in hundredths.
+    assert!(busiest.max().unwrap_or(0) <= 11, "{starts:?}");
+    assert!(starts.len() >= 38, "the rate is used up: {}", starts.len());
 }
 
 /// Commands that Redis has carried out, those of scripts included.

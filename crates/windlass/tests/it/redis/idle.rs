@@ -53,7 +53,6 @@ async fn three_brokers_and_ten_workers_with_nothing_to_do_leave_redis_alone() {
     let done = commands(&redis) - before;
     let allowed = PER_SECOND_MAX * WATCHED.as_secs();
     assert!(done < allowed, "{done} commands in {WATCHED:?}, {allowed} are allowed");
-    println!("{:.1} commands a second", done as f64 / WATCHED.as_secs_f64());
     // It was no silence of the dead.
     let task = client.submit(Submit::new("t", &1).unwrap()).await.unwrap();
     client.result::<()>(&task.id, Duration::from_secs(30)).await.unwrap();

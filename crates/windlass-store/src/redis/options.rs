@@ -179,7 +179,7 @@ impl Words {
     fn server(&self, address: &str) -> Result<(Target, String), Error> {
         let info = self.info(address)?;
         let place = info.addr().to_string();
-        Ok((Target::Server(self.client(info)?), place))
+        Ok((Target::Server(Box::new(self.client(info)?)), place))
     }
 
     fn cluster(&self, scheme: &str, rest: &str) -> Result<(Target, String), Error> {

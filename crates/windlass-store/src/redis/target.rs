@@ -21,7 +21,7 @@ use super::link::{ANSWER_WAIT, PAUSE_MAX};
 
 #[derive(Clone)]
 pub(super) enum Target {
-    Server(Client),
+    Server(Box<Client>),
     /// Clones ask the same sentinels.
     Sentinel(Arc<Sentinels>),
     /// The client, and the nodes that were named, one of which is asked for hints.
@@ -79,7 +79,7 @@ impl Target {
                     .set_max_delay(PAUSE_MAX)
                     .set_connection_timeout(Some(ANSWER_WAIT))
                     .set_response_timeout(Some(ANSWER_WAIT));
-                Ok(Wire::Server(ConnectionManager::new_with_config(client.clone(), config).await?))
+                Ok(Wire::Server(ConnectionManager::new_with_config((**client).clone(), config).await?))
             }
             Target::Sentinel(sentinels) => {
                 sentinels.primary(Way::Shared).await?;

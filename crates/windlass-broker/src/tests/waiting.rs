@@ -182,7 +182,7 @@ async fn too_many_dead_letters_are_forgotten_from_the_oldest_on() {
     let names: Vec<String> = (0..23).map(|n| format!("t{n:02}")).collect();
     let die = async |text: &str| {
         let task = running(&broker, named(text), one("w")).await;
-        let failed = crate::Failed { error: "no".into(), retryable: false, retry_after_ms: None };
+        let failed = Failed { error: "no".into(), retryable: false, retry_after_ms: None };
         broker.fail(&id(text), token(&task), failed).await.unwrap();
     };
     for text in &names[..22] {

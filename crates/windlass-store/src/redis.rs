@@ -110,7 +110,7 @@ use crate::store::{
 };
 use hints::{Hint, Horizon, Lane, Loop};
 use link::{Answer, Args};
-pub use open::open;
+pub use open::{exists, open};
 pub use options::{Options, PREFIX_DEFAULT};
 use script::Script;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::exchange::Voice;
-use super::link::Link;
+use super::link::{Link, failed};
 use super::replicas::Replicas;
 use super::spread::{SHARDS_DEFAULT, Spread};
 use super::target::Target;
@@ -26,6 +26,14 @@ pub async fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<dyn Sto
         return Ok(Arc::new(Spread::open(&options, link.wire, shards, durability, clock).await?));
     }
     Ok(RedisStore::whole(options, link, durability, clock).await?)
+}
+
+/// Whether somebody has made a store there. Nothing is written.
+pub async fn exists(options: &Options) -> Result<bool, Error> {
+    let wire = options.target.connect().await.map_err(|error| failed("connect", &error))?;
+    let base = options.base();
+    let link = Link::on(wire, &base, None);
+    Ok(reply::number(link.ask(redis::cmd("EXISTS").arg(format!("{base}meta"))).await?)? > 0)
 }
 
 /// What is there.

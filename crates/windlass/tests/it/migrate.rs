@@ -198,6 +198,20 @@ fn a_move_that_was_killed_goes_on() {
 }
 
 #[test]
+fn a_prefix_that_nobody_uses_is_no_store() {
+    let redis = Redis::start();
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("new");
+    // To look for it does not make it.
+    for _ in 0..2 {
+        let missing = migrate(&redis.url, shown(&to), &[]);
+        assert_eq!(missing.code, 3, "{missing:?}");
+        assert!(missing.stderr.contains("there is no store"), "{missing:?}");
+        assert!(!to.exists(), "nothing is made either");
+    }
+}
+
+#[test]
 fn what_cannot_be_moved_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (source, full) = (dir.path().join("none"), dir.path().join("full"));

@@ -51,9 +51,14 @@ impl fmt::Display for Place {
 impl Place {
     /// A store that must be there already.
     pub(super) async fn open_source(&self) -> Result<Arc<dyn Store>, Failure> {
-        if let Place::Directory(dir) = self
-            && !dir.join("FORMAT").is_file()
-        {
+        let there = match self {
+            Place::Directory(dir) => dir.join("FORMAT").is_file(),
+            Place::Redis { url, .. } => {
+                let options = redis::Options::parse(url).map_err(|error| self.failed(&error))?;
+                redis::exists(&options).await.map_err(|error| self.failed(&error))?
+            }
+        };
+        if !there {
             return Err(Failure::new(NOT_FOUND, format!("there is no store in {self}")));
         }
         self.open().await
@@ -73,14 +78,7 @@ impl Place {
 
     /// Opens it, and makes sure that nobody else uses it.
     async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
-        let failed = |error: Error| {
-            let exit = match &error {
-                Error::Locked(_) => CONFLICT,
-                Error::Io { .. } => UNAVAILABLE,
-                _ => ERROR,
-            };
-            Failure::new(exit, format!("cannot open {self}: {error}"))
-        };
+        let failed = |error: Error| self.failed(&error);
         match self {
             Place::Directory(dir) => {
                 let options = embedded::Options::new(dir);
@@ -103,5 +101,13 @@ impl Place {
                 Ok(store)
             }
         }
+    }
+    fn failed(&self, error: &Error) -> Failure {
+        let exit = match error {
+            Error::Locked(_) => CONFLICT,
+            Error::Io { .. } => UNAVAILABLE,
+            _ => ERROR,
+        };
+        Failure::new(exit, format!("cannot open {self}: {error}"))
     }
 }

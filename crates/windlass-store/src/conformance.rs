@@ -283,6 +283,7 @@ macro_rules! conformance_suite {
                 released_tasks_are_ready_at_once
                 what_is_in_the_way_is_a_clash
                 what_was_put_in_outlives_a_reopen
+                numbers_of_tasks_that_are_gone_are_not_given_again
             }
             totals {
                 queues_are_listed_by_name

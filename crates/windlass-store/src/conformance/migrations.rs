@@ -7,7 +7,7 @@ use windlass_core::flow::{Limit, Scope};
 use windlass_core::operation::{Action, Expected, Operation, Order};
 use windlass_core::transition::{self, Failure};
 use windlass_core::{
-    Links, NewTask, OnConflict, Payload, Priority, State, StateName, Unique, UniqueKey, workflow,
+    Links, NewTask, OnConflict, Payload, Priority, State, StateName, Unique, UniqueKey, Workflow, workflow,
 };
 
 use super::Harness;
@@ -220,4 +220,28 @@ pub async fn what_was_put_in_outlives_a_reopen(h: &mut Harness) {
     assert!(matches!(h.peek("saved").await.state, State::Running(_)));
     let Inserted::Live(holder) = h.key_holder("k").await else { panic!("the key is held") };
     assert_eq!(holder.record.id, id("holder"));
+}
+
+/// An operation acts on tasks below a number and a workflow is made of some, whether or not they are still there.
+pub async fn numbers_of_tasks_that_are_gone_are_not_given_again(h: &mut Harness) {
+    let order = Order { action: Action::Cancel, filter: "type:t".into(), by: None };
+    let mut operation = Operation::new(name("op"), order, Expected { count: 1, at_least: false }, h.wall());
+    operation.begin(50);
+    let restore = Restore { at: h.wall(), operations: vec![operation], ..Restore::default() };
+    h.store.restore(restore).await.expect("restore");
+    h.add_named(&["a"]).await;
+    assert!(h.peek("a").await.seq >= 50, "the operation would cancel it");
+    let workflow = Workflow {
+        id: name("w"),
+        first: 70,
+        size: 10,
+        created_at: h.wall(),
+        by_state: [0; 8],
+        fingerprint: [3; 16],
+    };
+    let restore = Restore { at: h.wall(), workflows: vec![workflow], ..Restore::default() };
+    h.store.restore(restore).await.expect("restore");
+    h.reopen().await;
+    h.add_named(&["b"]).await;
+    assert!(h.peek("b").await.seq >= 80, "it is no part of the workflow");
 }

@@ -7,6 +7,7 @@ use crate::store::{Moved, Restore, Restored};
 
 impl Tables {
     pub(super) fn restore(&mut self, restore: Restore, now: Now) -> Vec<Restored> {
+        self.number = self.number.max(restore.last_number());
         restore.workflows.into_iter().for_each(|workflow| self.workflows.restore(workflow));
         for operation in restore.operations {
             if self.operations.get(&operation.id).is_none() {

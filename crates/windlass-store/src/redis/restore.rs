@@ -26,6 +26,7 @@ impl Shared {
                 operations::keep(&mut transaction, operation, false);
             }
         }
+        transaction.act("reach", &[&restore.last_number().to_string()]);
         // An answer for every task is at its place among those of all acts.
         let mut places = Vec::with_capacity(restore.tasks.len());
         let now = self.clock.now().wall;

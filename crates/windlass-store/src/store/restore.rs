@@ -15,6 +15,16 @@ pub struct Restore {
     pub tasks: Vec<Moved>,
 }
 
+impl Restore {
+    /// The highest number that something beside the tasks speaks of. The task that had it may be gone; a new one with its number would
+    /// be taken for one that an operation acts on, or for a part of a workflow.
+    pub(crate) fn last_number(&self) -> u64 {
+        let operations = self.operations.iter().map(|operation| operation.first);
+        let workflows = self.workflows.iter().map(|workflow| workflow.first + u64::from(workflow.size));
+        operations.chain(workflows).max().unwrap_or(0).saturating_sub(1)
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct Moved {
     pub task: Task,

@@ -14,6 +14,7 @@ impl Machine {
         if self.lacks_lanes_of(&restore.tasks) {
             return Ok(Output::TooManyLanes);
         }
+        self.next_number = self.next_number.max(restore.last_number() + 1);
         for workflow in &restore.workflows {
             if self.workflow(&workflow.id)?.is_none() {
                 let grown = self.workflows.add(Workflow { by_state: [0; 8], ..workflow.clone() });

@@ -22,6 +22,7 @@
 --   await <parent> <child>         the child waits for the parent; "+n" is the n-th task that this call adds
 --   told <parent> <child>          it waits no more
 --   back ...                       a task as another store had it
+--   reach <number>                 no task is given this number or a lower one
 -- Returns "stale" or "crowded" if a guard fails; else an answer for each act.
 --
 -- This is the way of all that is rare. A repeated call would find its own work in the way, so what was answered is kept
@@ -178,6 +179,11 @@ local function at_least(field, number)
   if tonumber(call("HGET", KEYS[1], field) or 0) < tonumber(number) then
     call("HSET", KEYS[1], field, number)
   end
+end
+
+acts.reach = function()
+  at_least("number", next_arg())
+  return "done"
 end
 
 -- Name, id, line, record, body, the unique key that it holds, the highest numbers of its places and of its leases, what stands in its

@@ -16,6 +16,7 @@
 
 mod compare;
 mod copy;
+mod keys;
 mod pairs;
 mod survey;
 #[cfg(test)]

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::{Body, Name, NewTask, Payload, Priority, Record, TaskId, Transition, retry, transition};
+use windlass_core::{
+    Body, Name, NewTask, OnConflict, Payload, Priority, Record, TaskId, Transition, Unique, UniqueKey, retry,
+    transition,
+};
 
 use super::*;
 use crate::clock::ManualClock;
@@ -104,6 +107,34 @@ async fn a_copy_that_was_tampered_with_is_found() {
     assert!(said.contains("task d is not in the source"), "{said}");
     let said = found(async |_, to| to.set_paused(&name("q"), true).await.unwrap()).await.unwrap_err();
     assert_eq!(said, "queue q is paused");
+}
+
+#[tokio::test]
+async fn a_unique_key_that_its_task_does_not_hold_is_found() {
+    let clock = ManualClock::shared();
+    let (from, to) = (MemoryStore::new(clock.clone()), MemoryStore::new(clock));
+    let unique = |key: &str| {
+        let key = UniqueKey::new(key).unwrap();
+        Some(Box::new(Unique { key, for_ms: Some(5000), on_conflict: OnConflict::Return }))
+    };
+    let tasks = vec![
+        NewTask { unique: unique("k"), ..task("a") },
+        task("b"),
+        NewTask { unique: unique("l"), ..task("c") },
+    ];
+    from.insert(Insert { tasks, atomic: false, max_depth: None }).await.unwrap();
+    // A copy that was made when the keys were over: nobody took them.
+    let late = Job { at: 9000, ..job(&*from, &*to) };
+    let seen = survey(&late, &mut |_| {}).await.unwrap();
+    copy(&late, &seen, &mut |_| {}).await.unwrap();
+    verify(&late, &seen, &mut |_| {}).await.unwrap();
+    let before = to.ledger().await.unwrap();
+    let Err(Error::Different { some, .. }) = verify(&job(&*from, &*to), &seen, &mut |_| {}).await else {
+        panic!("the keys are not held")
+    };
+    let said: Vec<String> = some.iter().map(|it| format!("{} {}", it.what, it.how)).collect();
+    assert_eq!(said, ["task c does not hold its unique key", "task a does not hold its unique key"]);
+    assert_eq!(to.ledger().await.unwrap(), before, "nothing is added to find that out");
 }
 
 #[tokio::test]

@@ -6,13 +6,16 @@ use sha2::{Digest as _, Sha256};
 use windlass_core::flow::Status;
 use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
-use windlass_core::{Name, State, StateName, Task, Workflow};
+use windlass_core::{Name, Record, State, StateName, Task, Workflow};
 
 use super::walk::{Named, Tasks};
 use super::{
-    DIFFERENCES_MAX, Difference, Error, Job, Progress, Running, Survey, Watch, compare, kept, task_name,
+    DIFFERENCES_MAX, Difference, Error, Job, Progress, Running, Survey, Watch, compare, kept, keys, task_name,
 };
 use crate::embedded::codec;
+
+/// Unique keys that are asked for at once.
+const KEYS_MAX: usize = 250;
 
 /// What was found the same.
 #[derive(Debug, Clone, Default)]
@@ -66,6 +69,7 @@ async fn tasks(
     let (mut ours, mut theirs) = (Tasks::new(job.from, &[]), Tasks::new(job.to, &[]));
     let (mut our_digest, mut their_digest) = (Sha256::new(), Sha256::new());
     let mut verified = Verified::default();
+    let mut holders: Vec<Record> = Vec::new();
     let mut next_ours = ours.next().await.map_err(Error::From)?;
     let mut next_theirs = theirs.next().await.map_err(Error::To)?;
     loop {
@@ -79,6 +83,10 @@ async fn tasks(
         }
         if let Some(right) = &right {
             check_pairs(job, right, found).await?;
+            holders.extend(Some(&right.record).filter(|record| keys::holds(job, record)).cloned());
+        }
+        if holders.len() >= KEYS_MAX || right.is_none() {
+            check_keys(job, &std::mem::take(&mut holders), found).await?;
         }
         let left = left.map(|task| kept(job.moved(task)));
         let right = right.map(kept);
@@ -142,6 +150,19 @@ async fn check_pairs(job: &Job<'_>, task: &Task, found: &mut Found) -> Result<()
     if telling.len() < open as usize {
         let how = format!("waits for {open} tasks, of which {} would tell it their end", telling.len());
         found.note(task_name(&task.record.id), how);
+    }
+    Ok(())
+}
+
+/// Whoever has a unique key must be known to have it.
+async fn check_keys(job: &Job<'_>, records: &[Record], found: &mut Found) -> Result<(), Error> {
+    let holders = keys::holders(job, records).await.map_err(Error::To)?;
+    for (record, holder) in records.iter().zip(holders) {
+        match holder {
+            Some(holder) if holder == record.id => {}
+            Some(holder) => found.note(task_name(&record.id), format!("has lost its unique key to {holder}")),
+            None => found.note(task_name(&record.id), "does not hold its unique key"),
+        }
     }
     Ok(())
 }

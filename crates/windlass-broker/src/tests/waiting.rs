@@ -1,6 +1,8 @@
 use tokio::task::JoinHandle;
 use windlass_core::{CancelReason, StateName};
+use windlass_store::faults::{Fault, Faulty, Verb};
 
+use super::dependents::{behind, state};
 use super::*;
 use crate::Failed;
 
@@ -195,6 +197,31 @@ async fn too_many_dead_letters_are_forgotten_from_the_oldest_on() {
     for (n, text) in names.iter().enumerate() {
         assert_eq!(broker.get(&id(text)).await.is_ok(), n >= 3, "{text}");
     }
+    broker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn dead_letters_that_others_wait_for_are_forgotten_too() {
+    let clock = Arc::new(SimulatedClock(Instant::now()));
+    let store = Faulty::new(MemoryStore::new(clock.clone()));
+    let settings = Settings { dead_letters_max: Some(10), ..Settings::default() };
+    let broker = Broker::start(store.clone(), clock, settings);
+    for n in 0..12 {
+        let text = format!("t{n:02}");
+        let submit = Submit { retention_ms: limits::RETENTION_MS_MAX, ..named(&text) };
+        let task = running(&broker, submit, one("w")).await;
+        let failed = Failed { error: "no".into(), retryable: false, retry_after_ms: None };
+        broker.fail(&id(&text), token(&task), failed).await.unwrap();
+        broker.submit(behind(&format!("after-{text}"), &[&text])).await.unwrap();
+    }
+    pass(6000).await;
+    for (text, waits) in [("after-t00", false), ("after-t01", false), ("after-t02", true)] {
+        assert_eq!(state(&broker, text).await == StateName::Blocked, waits, "{text}");
+    }
+    // They do not count any more, so nobody walks through all dead letters for them again; a delay of nothing is counted.
+    store.once(Verb::List, Fault::Delay(Duration::ZERO));
+    pass(60_000).await;
+    assert_eq!(store.fired(), 0);
     broker.stop().await;
 }
 

@@ -88,7 +88,13 @@ export function useResource<T>(path: string | undefined, options: { steady?: boo
 
 function early<T>(path: string | undefined): Seen<T> | undefined {
   const text = path === undefined ? undefined : arrived(path);
-  return path === undefined || text === undefined ? undefined : { path, text, data: JSON.parse(text) as T };
+  if (path === undefined || text === undefined) return undefined;
+  try {
+    return { path, text, data: JSON.parse(text) as T };
+  } catch {
+    // Something between here and the broker answered in its place; asked again, the page says so.
+    return undefined;
+  }
 }
 
 /** An act and its standing: what a button shows while it is carried out. */

@@ -119,10 +119,14 @@ function Form({ id, text, start }: { id: string | undefined; text: string | unde
     event.preventDefault();
     if (!ready) return;
     act.run(async () => {
-      const body = definition(it, text);
-      // A new one must not replace another of that name without a word.
-      if (id === undefined) await request("POST", "/api/v1/schedules", `{"id":${JSON.stringify(it.id)},${body.slice(1)}`);
-      else await request("PUT", `/api/v1/schedules/${seg(id)}`, body);
+      if (id === undefined) {
+        // A new one must not replace another of that name without a word.
+        await request("POST", "/api/v1/schedules", `{"id":${JSON.stringify(it.id)},${definition(it, text).slice(1)}`);
+      } else {
+        // As it is now: somebody may have paused it since the form was opened.
+        const path = `/api/v1/schedules/${seg(id)}`;
+        await request("PUT", path, definition(it, await request("GET", path)));
+      }
       say(id === undefined ? `${it.id} fires from now on` : `${it.id} goes by its new definition`);
       go(link(["schedules", it.id]));
     });

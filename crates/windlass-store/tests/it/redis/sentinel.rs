@@ -93,7 +93,9 @@ impl Group {
     /// Makes the replica the primary, and waits until the other one follows it.
     pub(crate) fn fail_over(&self) {
         let before = self.primary();
-        assert!(self.is_replicated(before), "the replica does not follow");
+        // After the last change it may have to fetch everything first.
+        let followed = (0..120).any(|_| self.is_replicated(before));
+        assert!(followed, "the replica does not follow");
         wait_until(self.sentinel, &["SENTINEL", "FAILOVER", "shop"], |said| said.contains("OK"));
         self.wait_for_another(before);
         self.wait_for_replica();

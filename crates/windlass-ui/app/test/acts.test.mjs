@@ -148,7 +148,7 @@ describe("acts", { skip: browserPath() ? false : "there is no Chromium on this m
   on("a filter narrows the list, is in the address, and its mistakes are named", "#/tasks", async (page) => {
     await settled(page);
     const rows = () => page.locator("tbody tr[data-row]").count();
-    await until("rows", rows, 4);
+    await until("rows", rows, 5);
     await page.getByLabel("Filter", { exact: true }).fill("type:later");
     await until("rows", rows, 2);
     assert.match(page.url(), /filter=type%3Alater/);
@@ -311,6 +311,7 @@ describe("acts", { skip: browserPath() ? false : "there is no Chromium on this m
     await until("rows", () => page.locator("tbody tr[data-row]").count(), 1);
     await page.keyboard.press("Escape");
     await page.keyboard.press("j");
+    await page.locator("tbody tr[data-row] :focus").waitFor();
     await page.keyboard.press("Enter");
     await title(/followed/);
     await page.keyboard.press("Control+k");

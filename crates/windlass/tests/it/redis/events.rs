@@ -25,8 +25,12 @@ async fn submit(broker: &BrokerProcess, kind: &str) -> String {
 
 /// What other processes do is heard a moment after the first began to listen: this waits until it is.
 async fn hears(socket: &mut Socket, broker: &BrokerProcess) {
+    hears_of(socket, async || submit(broker, "hello").await).await;
+}
+
+async fn hears_of(socket: &mut Socket, submit: impl AsyncFn() -> String) {
     for _ in 0..100 {
-        let id = submit(broker, "hello").await;
+        let id = submit().await;
         let heard = async { while text(&socket.event().await["data"]["task_id"]) != id {} };
         if tokio::time::timeout(A_MOMENT, heard).await.is_ok() {
             return;
@@ -71,6 +75,10 @@ async fn events_of_all_processes_are_heard_on_each() {
 
     // A library submits, one broker gives it out, the other takes the result.
     let library = Library::open(&redis.url).await.unwrap();
+    let hello = Submit::new("hello", &1).unwrap();
+    for socket in [&mut here, &mut there] {
+        hears_of(socket, async || library.client().submit(hello.clone()).await.unwrap().id.to_string()).await;
+    }
     let task =
         library.client().submit(Submit::new("work", &1).unwrap().priority(Priority(250))).await.unwrap();
     let id = task.id.to_string();

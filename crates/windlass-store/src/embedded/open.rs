@@ -204,7 +204,7 @@ fn start(
     shared: Arc<Shared>,
     database: Database,
     mut log: Log,
-    lock: File,
+    lock: Ownership,
 ) -> Result<Arc<EmbeddedStore>, Error> {
     let pace = match options.durability {
         Durability::Sync => Pace::EveryGroup,
@@ -261,13 +261,26 @@ fn start(
     Ok(Arc::new(EmbeddedStore { shared, durability: options.durability, threads: Mutex::new(Some(threads)) }))
 }
 
-/// One process at a time. The lock ends with the process, however it ends.
-fn lock(dir: &Path) -> Result<File, Error> {
+/// The right to use a directory. It ends with the process, however that ends.
+struct Ownership(File);
+
+impl Drop for Ownership {
+    /// Closing the file is not enough: a program that is being started elsewhere in this process holds a copy of it for a
+    /// moment, and the lock with it.
+    fn drop(&mut self) {
+        if let Err(error) = self.0.unlock() {
+            tracing::debug!(%error, "the lock of the data directory ends with its file");
+        }
+    }
+}
+
+/// One process at a time.
+fn lock(dir: &Path) -> Result<Ownership, Error> {
     let path = dir.join("LOCK");
     let file = File::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(io_error("open", &path))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(Ownership(file)),
         Err(TryLockError::WouldBlock) => Err(Error::Locked(dir.display().to_string())),
         Err(TryLockError::Error(error)) => Err(io_error("lock", &path)(error)),
     }
@@ -303,4 +316,20 @@ fn check_format(dir: &Path) -> Result<(), Error> {
 fn io_error(context: &'static str, path: &Path) -> impl Fn(io::Error) -> Error + use<> {
     let path = path.display().to_string();
     move |error| Error::Io { context: format!("cannot {context} {path}"), error: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_of_the_file_does_not_keep_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = lock(dir.path()).unwrap();
+        let copy = first.0.try_clone().unwrap();
+        assert!(matches!(lock(dir.path()), Err(Error::Locked(_))));
+        drop(first);
+        lock(dir.path()).unwrap();
+        drop(copy);
+    }
 }

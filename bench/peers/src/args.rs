@@ -12,6 +12,7 @@ pub(crate) const USAGE: &str = "\
 Usage: bench/peers/run [options]
 
   --only NAME,…        windlass, beanstalkd, redis, nats, rabbitmq, bullmq, celery, rq, echo; all of them by default
+  --rows TEXT,…        of these only the settings that contain one of the texts: 'frames (sync)', '-f50'
   --workloads W,…      w1 to w6; all of them by default
   --seconds N          length of one measurement, 0.8 by default
   --rounds N           medians of so many rounds, 3 by default
@@ -32,6 +33,7 @@ pub(crate) enum Request {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Options {
     pub(crate) only: Vec<String>,
+    pub(crate) rows: Vec<String>,
     pub(crate) workloads: Vec<u8>,
     pub(crate) length: Duration,
     pub(crate) rounds: usize,
@@ -48,6 +50,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             only: Vec::new(),
+            rows: Vec::new(),
             workloads: Vec::new(),
             length: Duration::from_millis(800),
             rounds: 3,
@@ -64,13 +67,22 @@ impl Default for Options {
 impl Options {
     /// Everything is measured, thoroughly: the results may stand for the project.
     pub(crate) fn whole(&self) -> bool {
-        self.only.is_empty() && self.workloads.is_empty() && !self.quick && self.rounds >= 3
+        self.only.is_empty()
+            && self.rows.is_empty()
+            && self.workloads.is_empty()
+            && !self.quick
+            && self.rounds >= 3
     }
 
     pub(crate) fn wants_product(&self, product: &str) -> bool {
         // Windlass is judged by the bare echoes.
         let wanted = if product == "echo" { vec!["echo", "windlass"] } else { vec![product] };
         self.only.is_empty() || self.only.iter().any(|name| wanted.contains(&name.as_str()))
+    }
+
+    pub(crate) fn wants_row(&self, name: &str) -> bool {
+        let name = name.to_lowercase();
+        self.rows.is_empty() || self.rows.iter().any(|text| name.contains(text.as_str()))
     }
 
     pub(crate) fn wants_workload(&self, workload: u8) -> bool {
@@ -84,6 +96,10 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error
         match argument {
             Short('h') | Long("help") => return Ok(Request::Help),
             Long("only") => options.only.extend(products(&parser.value()?.string()?)?),
+            Long("rows") => {
+                let texts = parser.value()?.string()?.to_lowercase();
+                options.rows.extend(texts.split(',').map(str::to_owned));
+            }
             Long("workloads") => options.workloads.extend(workloads(&parser.value()?.string()?)?),
             Long("seconds") => options.length = seconds(parser.value()?.parse()?)?,
             Long("rounds") => options.rounds = at_least_one(parser.value()?.parse()?)?,
@@ -151,7 +167,7 @@ mod tests {
     #[test]
     fn a_bare_run_is_whole() {
         assert!(options("").whole());
-        for line in ["--quick", "--only rq", "--workloads w1", "--rounds 1"] {
+        for line in ["--quick", "--only rq", "--rows sync", "--workloads w1", "--rounds 1"] {
             assert!(!options(line).whole(), "{line}");
         }
     }
@@ -164,6 +180,9 @@ mod tests {
         assert!(some.wants_workload(5) && !some.wants_workload(2));
         assert_eq!(some.length, Duration::from_millis(500));
         assert!(!options("--only rq").wants_product("echo"));
+        let rows = options("--rows -F50,Frames");
+        assert!(rows.wants_row("beanstalkd (-b -f50)") && rows.wants_row("Windlass, TCP frames (sync)"));
+        assert!(!rows.wants_row("beanstalkd (no log)") && some.wants_row("beanstalkd (no log)"));
     }
 
     #[test]

@@ -58,7 +58,7 @@ fn output(options: &Options) -> PathBuf {
 async fn installed(options: &Options, tools: &Tools, results: &mut Results) -> Result<Vec<System>> {
     let mut systems = Vec::new();
     for &system in system::ALL {
-        if !options.wants_product(system.product()) {
+        if !options.wants_product(system.product()) || !options.wants_row(&system.to_string()) {
             continue;
         }
         match tools.version(system).await {

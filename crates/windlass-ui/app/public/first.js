@@ -33,6 +33,9 @@
   if (area === "tasks" && name === undefined) {
     const filter = new URLSearchParams(query).get("filter");
     ask(`/api/v1/tasks?${new URLSearchParams({ ...(filter ? { filter } : {}), limit: "50" })}`);
+  } else if (area === "limits") {
+    const scope = new URLSearchParams(query).get("scope");
+    ask(`/api/v1/limits?${new URLSearchParams({ ...(scope ? { scope } : {}), limit: "200" })}`);
   } else if (area === "") {
     ask("/api/v1/stats");
   } else if (name === undefined && Object.hasOwn(LISTS, area)) {

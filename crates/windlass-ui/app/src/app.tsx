@@ -20,6 +20,7 @@ const NAV: { href: string; key: string; name: string; icon: IconName }[] = [
   { href: "#/dead", key: "dead", name: "Dead letters", icon: "dead" },
   { href: "#/schedules", key: "schedules", name: "Schedules", icon: "schedules" },
   { href: "#/workflows", key: "workflows", name: "Workflows", icon: "workflows" },
+  { href: "#/limits", key: "limits", name: "Limits", icon: "limits" },
   { href: "#/workers", key: "workers", name: "Workers", icon: "workers" },
   { href: "#/operations", key: "operations", name: "Operations", icon: "operations" },
 ];

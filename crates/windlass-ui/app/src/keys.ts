@@ -13,6 +13,7 @@ export const PLACES: { key: string; href: string; name: string }[] = [
   { key: "d", href: "#/dead", name: "Dead letters" },
   { key: "s", href: "#/schedules", name: "Schedules" },
   { key: "f", href: "#/workflows", name: "Workflows" },
+  { key: "m", href: "#/limits", name: "Limits" },
   { key: "w", href: "#/workers", name: "Workers" },
   { key: "p", href: "#/operations", name: "Operations" },
   { key: "n", href: "#/submit", name: "Submit a task" },

@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { Empty, Head } from "./parts/basics";
 import { DeadLetters } from "./pages/dead";
+import { Limits } from "./pages/limits";
 import { Operations } from "./pages/operations";
 import { Overview } from "./pages/overview";
 import { QueuePage } from "./pages/queue";
@@ -44,6 +45,8 @@ export function pageOf({ path, query }: Route): Page {
       return name === undefined ? { title: "Workflows", body: <Workflows /> } : { title: name, body: <WorkflowPage id={name} /> };
     case "workers":
       return { title: "Workers", body: <Workers /> };
+    case "limits":
+      return { title: "Limits", body: <Limits scope={query.get("scope") ?? ""} /> };
     case "operations":
       return { title: "Operations", body: <Operations /> };
     case "submit":

@@ -1,11 +1,16 @@
 /** A real Chromium, and pages that complain when anything is wrong on them. */
 
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
 const AXE = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
+/** Much longer than anything here takes, on a machine that has other things to do. */
+export const PATIENCE_MS = 60_000;
 const NAMES = ["chromium", "chromium-browser", "google-chrome"];
 
 /** Where a browser is, or nothing. */
@@ -15,16 +20,44 @@ export function browserPath() {
   return process.env.CHROMIUM ?? found;
 }
 
+// Tests run as root in containers, where the sandbox of the browser cannot start.
+const ARGS = ["--no-sandbox", "--disable-dev-shm-usage"];
+
 export function launch() {
-  // Tests run as root in containers, where the sandbox of the browser cannot start.
-  return chromium.launch({ executablePath: browserPath(), args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+  return chromium.launch({ executablePath: browserPath(), args: ARGS });
+}
+
+/** A window with tabs of which one is in front, as people have it: elsewhere every page is told that it is the one. */
+export async function launchWindow() {
+  const folder = mkdtempSync(join(tmpdir(), "windlass-window-"));
+  const child = spawn(browserPath(), [...ARGS, "--headless", "--window-size=1400,900", "--remote-debugging-port=0", `--user-data-dir=${folder}`], { stdio: ["ignore", "ignore", "pipe"] });
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  const address = await new Promise((resolve, reject) => {
+    let said = "";
+    child.stderr.on("data", (bytes) => {
+      said += bytes;
+      const found = /DevTools listening on (\S+)/.exec(said);
+      if (found) resolve(found[1]);
+    });
+    child.once("exit", (code) => reject(new Error(`the browser ended with ${code}: ${said}`)));
+  });
+  const browser = await chromium.connectOverCDP(address, { noDefaults: true });
+  return {
+    window: browser.contexts()[0],
+    async close() {
+      await browser.close();
+      child.kill();
+      await ended;
+      rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+    },
+  };
 }
 
 /** A page at an address of the dashboard; `mistakes` collects what the browser complains about. */
 export async function open(browser, url, hash, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(15_000);
+  page.setDefaultTimeout(PATIENCE_MS);
   const mistakes = [];
   page.on("pageerror", (error) => mistakes.push(error.message));
   page.on("console", (message) => {
@@ -50,7 +83,7 @@ export async function violations(page) {
 
 /** Waits until a question has the wanted answer, asking again and again. */
 export async function until(what, question, wanted) {
-  const deadline = Date.now() + 15_000;
+  const deadline = Date.now() + PATIENCE_MS;
   for (;;) {
     const answer = await question();
     if (answer === wanted) return;

@@ -32,6 +32,7 @@ const KINDS = [
   { type: "webhook.deliver", queue: "webhooks", weight: 6, ms: 12, payload: () => ({ url: `https://hooks.example.com/${between(1, 400)}`, event: pick(["order.paid", "order.shipped"]) }), errors: ["POST https://hooks.example.com/{n}: 503 Service Unavailable", "POST https://hooks.example.com/{n}: certificate has expired"] },
   { type: "search.index", queue: "default", weight: 6, ms: 5, payload: () => ({ document: between(1, 1_000_000) }), errors: [] },
 ];
+const TENANTS = ["acme", "acme", "globex", "initech", undefined, undefined];
 const BAG = KINDS.flatMap((kind) => Array.from({ length: kind.weight }, () => kind));
 
 async function setUp() {
@@ -43,7 +44,18 @@ async function setUp() {
   ];
   for (const [id, cron, type, timezone] of schedules) await ask("PUT", `/api/v1/schedules/${id}`, { cron, timezone, task: { type, queue: "reports" } });
   await post("/api/v1/schedules/rotate-keys/pause");
-  await ask("PUT", "/api/v1/limits/queue/webhooks", { max_concurrency: 8, rate: { count: 200, per_seconds: 1 } });
+  const limits = {
+    "queue/webhooks": { max_concurrency: 8, rate: { count: 200, per_seconds: 1 } },
+    "queue/reports": { ageing: { every_seconds: 10 } },
+    "type/image.resize": { max_concurrency: 6 },
+    "type/invoice.render": { rate: { count: 30, per_seconds: 60 }, max_depth: 10_000 },
+    "type/report.publish": { paused: true },
+    "key/acme": { weight: 5, max_concurrency: 12 },
+    "key/globex": { max_concurrency: 4, max_depth: 2000 },
+    "key/initech": { rate: { count: 100, per_seconds: 60 } },
+    "key/umbrella": { paused: true },
+  };
+  for (const [name, limit] of Object.entries(limits)) await ask("PUT", `/api/v1/limits/${name}`, limit);
   const step = (type, after = []) => ({ type, queue: "pipeline", after, max_retries: 0 });
   for (const id of ["import-2031-w06", "import-2031-w07", `import-${Date.now() % 100_000}`]) {
     const tasks = {
@@ -69,7 +81,7 @@ async function produce() {
     const wave = 14 + 9 * Math.sin(beat / 90) + 4 * Math.sin(beat / 17) + Math.random() * 4;
     const tasks = Array.from({ length: Math.max(2, Math.round(wave)) }, () => {
       const kind = pick(BAG);
-      return { type: kind.type, queue: kind.queue, payload: kind.payload(), priority: pick([50, 100, 100, 100, 200]), max_retries: pick([0, 1, 3]), retry: { policy: "exponential", initial_ms: 800, factor: 2, max_ms: 20_000, jitter: 0.1 } };
+      return { type: kind.type, queue: kind.queue, key: pick(TENANTS), payload: kind.payload(), priority: pick([50, 100, 100, 100, 200]), max_retries: pick([0, 1, 3]), retry: { policy: "exponential", initial_ms: 800, factor: 2, max_ms: 20_000, jitter: 0.1 } };
     });
     if (beat % 15 === 0) tasks.push({ type: "report.build", queue: "reports", delay_seconds: between(600, 7200), payload: { month: between(1, 13) } });
     await post("/api/v1/tasks/batch", { tasks });
@@ -107,6 +119,7 @@ async function worker(name, queues, slots) {
 
 await setUp();
 for (let number = 0; number < 30; number += 1) await submit({ type: "video.transcode", queue: "media-gpu", payload: { film: number } });
+await post("/api/v1/operations", { action: "set_priority", priority: "high", filter: "type:video.transcode", by: "ops" });
 await Promise.all([
   produce(),
   worker("eu-west-1", ["mail", "default"], 16),

@@ -32,6 +32,7 @@ const PAGES = {
   "schedule-form": "#/schedule?edit=nightly-report",
   workflows: "#/workflows",
   workflow: "#/workflows/import-2031-w07",
+  limits: "#/limits",
   workers: "#/workers",
   operations: "#/operations",
   submit: tried && `#/submit?from=${tried.id}`,

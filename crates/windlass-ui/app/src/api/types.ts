@@ -127,14 +127,18 @@ export interface Health {
   durability: string;
 }
 
+export type LimitScope = "queue" | "type" | "key";
+
 export interface Limit {
-  scope: "queue" | "type" | "key";
+  scope: LimitScope;
   name: string;
   max_concurrency?: number | null;
   rate?: { count: number; per_seconds: number } | null;
   weight?: number | null;
   max_depth?: number | null;
-  paused?: boolean;
+  paused: boolean;
+  /** Of a queue: a task gains one step of priority every so often. */
+  ageing?: { every_seconds: number } | null;
   waiting: number;
   running: number;
   blocked?: Reason | null;

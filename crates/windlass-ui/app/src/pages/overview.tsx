@@ -78,6 +78,7 @@ const SHOWN_MAX = 6;
 function QueueList({ queues }: { queues: Queue[] | undefined }) {
   const depth = (queue: Queue): number => WAITING.reduce((sum, state) => sum + queue.tasks[state], 0);
   const shown = [...(queues ?? [])].sort((a, b) => depth(b) - depth(a)).slice(0, SHOWN_MAX);
+  const deepest = Math.max(1, ...shown.map(depth));
   return (
     <Card title="Busiest queues" side={<a href="#/queues">All queues</a>}>
       {!queues && <Skeleton lines={4} height={28} />}
@@ -88,7 +89,11 @@ function QueueList({ queues }: { queues: Queue[] | undefined }) {
             <a href={link(["queues", queue.name])}>{queue.name}</a>
             {queue.paused && <span class="badge s-paused">paused</span>}
             <span class="num">{count(depth(queue))}</span>
-            <StateBar counts={queue.tasks} states={WAITING} />
+            <div class="queue-depth">
+              <div style={{ width: `${(depth(queue) / deepest) * 100}%` }}>
+                <StateBar counts={queue.tasks} states={WAITING} />
+              </div>
+            </div>
           </li>
         ))}
       </ul>

@@ -1,13 +1,14 @@
 /** One queue: its tasks by state and class, its limit, and the latest tasks in it. */
 
 import { useState } from "preact/hooks";
-import { put, remove, request, seg, url } from "../api/client";
+import { request, seg, url } from "../api/client";
 import { STATES, type Limit, type Page, type Queue, type Task } from "../api/types";
-import { useAct, useResource } from "../data";
+import { useResource } from "../data";
 import { count, plural, rate, span, stateLabel } from "../format";
 import { Button, Card, Facts, Head, Problem, Skeleton, StateBar } from "../parts/basics";
 import { Confirm } from "../parts/dialog";
 import { Throughput, useHistory } from "../parts/history";
+import { LimitForm, limitPath, rateText, Standing } from "../parts/limit";
 import { say } from "../parts/toast";
 import { Table } from "../parts/table";
 import { link } from "../route";
@@ -100,86 +101,35 @@ function Purge({ queue, done }: { queue: Queue; done: () => void }) {
 }
 
 function LimitCard({ name }: { name: string }) {
-  const path = `/api/v1/limits/queue/${seg(name)}`;
-  const limit = useResource<Limit>(path);
+  const limit = useResource<Limit>(limitPath("queue", name));
   const [editing, setEditing] = useState(false);
   const none = limit.error?.status === 404;
   const data = none ? undefined : limit.data;
+  const back = (): void => setEditing(false);
   return (
     <Card title="Limit" side={!editing && <Button tone="quiet" icon="edit" label="Change the limit" onClick={() => setEditing(true)} />}>
       {!none && <Problem error={limit.error} />}
-      {editing && <LimitForm path={path} limit={data} done={() => (setEditing(false), limit.refresh())} />}
+      {editing && <LimitForm scope="queue" name={name} limit={data} done={() => (back(), limit.refresh())} back={back} />}
       {!editing && none && <p class="faint">As many of its tasks run at once as workers take.</p>}
       {!editing && data && (
         <>
           <Facts
             rows={[
+              ["Now", <Standing limit={data} />],
               ["At once", data.max_concurrency == null ? "any number" : `${count(data.running)} of ${count(data.max_concurrency)}`],
-              ["Rate", data.rate ? `${count(data.rate.count)} in ${span(data.rate.per_seconds * 1000)}` : "any"],
+              ["Starts", data.rate ? rateText(data.rate) : "any number"],
               ["Waiting", data.max_depth == null ? count(data.waiting) : `${count(data.waiting)} of ${count(data.max_depth)}`],
+              ...(data.ageing ? [["A step of priority", `every ${span(data.ageing.every_seconds * 1000)}`] as [string, string]] : []),
             ]}
           />
           {data.blocked && <p class="note">{data.blocked.text}</p>}
         </>
       )}
+      {!editing && (
+        <p class="card-more">
+          <a href="#/limits">Limits of types and keys</a>
+        </p>
+      )}
     </Card>
-  );
-}
-
-function LimitForm({ path, limit, done }: { path: string; limit: Limit | undefined; done: () => void }) {
-  const act = useAct();
-  const save = (event: SubmitEvent): void => {
-    event.preventDefault();
-    const form = new FormData(event.currentTarget as HTMLFormElement);
-    const number = (field: string): number | undefined => (String(form.get(field) ?? "") === "" ? undefined : Number(form.get(field)));
-    const rateCount = number("count");
-    const body = {
-      max_concurrency: number("max_concurrency"),
-      max_depth: number("max_depth"),
-      rate: rateCount === undefined ? undefined : { count: rateCount, per_seconds: number("per_seconds") ?? 1 },
-      paused: limit?.paused ?? false,
-    };
-    act.run(async () => {
-      await put(path, body);
-      say("The limit holds from now on");
-      done();
-    });
-  };
-  const clear = (): void =>
-    act.run(async () => {
-      await remove(path);
-      say("The limit is gone");
-      done();
-    });
-  return (
-    <form class="form" onSubmit={save}>
-      <Field name="max_concurrency" label="Tasks at once" value={limit?.max_concurrency} />
-      <Field name="max_depth" label="Tasks that may wait" value={limit?.max_depth} />
-      <div class="pair">
-        <Field name="count" label="Starts" value={limit?.rate?.count} />
-        <Field name="per_seconds" label="in seconds" value={limit?.rate?.per_seconds} step="any" />
-      </div>
-      <Problem error={act.error} />
-      <div class="row">
-        <Button type="submit" tone="primary" busy={act.busy}>
-          Save
-        </Button>
-        <Button onClick={done}>Back</Button>
-        {limit && (
-          <Button tone="danger" busy={act.busy} onClick={clear}>
-            Remove
-          </Button>
-        )}
-      </div>
-    </form>
-  );
-}
-
-function Field({ name, label, value, step }: { name: string; label: string; value: number | null | undefined; step?: string }) {
-  return (
-    <label class="field">
-      <span>{label}</span>
-      <input class="input" type="number" min="0" step={step} name={name} defaultValue={value == null ? "" : String(value)} placeholder="no limit" />
-    </label>
   );
 }

@@ -30,7 +30,7 @@ const COLUMNS: Column<Schedule>[] = [
     class: "wide",
     cell: (it) => (
       <span>
-        <code>{it.cron}</code> <span class="faint">{it.timezone}</span>
+        <code>{it.cron}</code> <span class="faint zone">{it.timezone}</span>
       </span>
     ),
   },

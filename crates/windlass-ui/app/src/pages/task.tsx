@@ -14,6 +14,9 @@ import { attempt } from "../parts/toast";
 import { asCli, asCurl, submission } from "../parts/commands";
 import { link } from "../route";
 
+/** What a task waits for when a limit is in its way. */
+const LIMITED = ["limit_full", "rate_limited", "limit_paused"];
+
 export function TaskPage({ id }: { id: string }) {
   const path = `/api/v1/tasks/${seg(id)}`;
   const task = useResource<Task>(path);
@@ -160,6 +163,12 @@ function Standing({ task, explanation }: { task: Task; explanation: Explanation 
                   {" "}
                   (<Ago at={reason.until} />)
                 </span>
+              )}
+              {LIMITED.includes(reason.code) && (
+                <>
+                  {" "}
+                  <a href="#/limits">Limits</a>
+                </>
               )}
             </span>
           </li>

@@ -11,10 +11,11 @@ interface FieldProps {
   type?: string;
   required?: boolean;
   readOnly?: boolean;
+  step?: string;
   placeholder?: string;
   list?: string;
   /** Said below it. */
-  hint?: string;
+  hint?: string | undefined;
 }
 
 export function Field({ label, value, set, error, hint, type = "text", ...rest }: FieldProps) {

@@ -7,6 +7,7 @@ const PATHS = {
   dead: "M12 3l9.5 17h-19zM12 10v4.5M12 17.2v.3",
   schedules: "M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18zM12 7v5l3.5 2",
   workflows: "M4 5h5v4H4zM15 5h5v4h-5zM9.5 15h5v4h-5zM6.5 9v3H12v3M17.5 9v3H12",
+  limits: "M4.5 17.5a9 9 0 1 1 15 0M12 14.5l4-5M10.7 17.5h2.6",
   workers: "M5 5h14v10H5zM9 19h6M12 15v4M9 8v4M12 8v4M15 8v4",
   operations: "M4 7h10M18 7h2M4 17h2M10 17h10M16 4.8v4.4M8 14.8v4.4",
   submit: "M12 5v14M5 12h14",

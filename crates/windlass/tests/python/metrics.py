@@ -94,6 +94,20 @@ def selectors(node):
             yield name, set(modifier.labels)
 
 
+def shared(text):
+    """Gauges that every broker on one store shows alike, as their help says."""
+    names = re.findall(r"^# HELP (\S+) .*which brokers may share", text, re.MULTILINE)
+    check(len(names) >= 3, f"only {names} are shared")
+    return names
+
+
+def adds_up_once(where, expression, gauges):
+    """What is the same on every broker must not be counted once for each of them."""
+    for gauge in gauges:
+        for by in re.findall(rf"(?:sum|avg|count)(?: by \(([^)]*)\))? ?\({gauge}\b", expression):
+            check("instance" in by, f"{where}: {expression} adds {gauge} up over brokers")
+
+
 def uses(where, expression, samples):
     plain = expression.replace("$__rate_interval", "5m")
     try:
@@ -109,24 +123,26 @@ def uses(where, expression, samples):
         check(not missing, f"{where}: {name} has no label {missing}")
 
 
-def dashboard(path, samples):
+def dashboard(path, samples, gauges):
     board = json.loads(path.read_text())
     expressions = [(f"panel {panel['title']}", target["expr"]) for panel in board["panels"] for target in panel.get("targets", [])]
     expressions += [(f"annotation {it['name']}", it["expr"]) for it in board["annotations"]["list"]]
     check(len(expressions) > 20, "the dashboard shows hardly anything")
     for where, expression in expressions:
         uses(where, expression, samples)
+        adds_up_once(where, expression, gauges)
     for variable in board["templating"]["list"]:
         if variable["type"] == "query":
             name, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["definition"]).groups()
             check(name in samples and label in samples[name] | TARGET_LABELS, f"variable {variable['name']}")
 
 
-def alerts(path, samples):
+def alerts(path, samples, gauges):
     rules = [rule for group in yaml.safe_load(path.read_text())["groups"] for rule in group["rules"]]
     check(len({rule["alert"] for rule in rules}) == len(rules) > 5, "each rule has a name of its own")
     for rule in rules:
         uses(rule["alert"], rule["expr"], samples)
+        adds_up_once(rule["alert"], rule["expr"], gauges)
         check(rule["labels"]["severity"] in ("warning", "critical"), f"{rule['alert']} has no severity")
         for text in (rule["annotations"]["summary"], rule["annotations"]["description"]):
             check(text, f"{rule['alert']} says nothing")
@@ -144,11 +160,12 @@ def main():
     address, folder = sys.argv[1], Path(sys.argv[2])
     answer = urllib.request.urlopen(f"http://{address}/metrics")
     check(answer.headers["content-type"].startswith("text/plain; version=0.0.4"), "the content type is wrong")
-    samples = lint(answer.read().decode())
+    text = answer.read().decode()
+    samples, gauges = lint(text), shared(text)
     print("lint")
-    dashboard(folder / "grafana/windlass.json", samples)
+    dashboard(folder / "grafana/windlass.json", samples, gauges)
     print("dashboard")
-    alerts(folder / "prometheus/alerts.yml", samples)
+    alerts(folder / "prometheus/alerts.yml", samples, gauges)
     print("alerts")
     scrape = yaml.safe_load((folder / "prometheus/prometheus.yml").read_text())
     check(scrape["scrape_configs"][0]["job_name"] == "windlass" and scrape["rule_files"] == ["alerts.yml"], "scrape")

@@ -115,6 +115,7 @@ impl EmbeddedStore {
             (listing, stored)
         })
         .await
+        .inspect(|(listing, stored)| self.shared.gauges.note_page(listing.looked_at(stored)))
         .map_err(|_| Error::Damaged("the index cannot be read".to_owned()))
         .inspect_err(|error| self.shared.fail(error.to_string()))
     }

@@ -1,4 +1,4 @@
-//! Figures of the writer, for people and benchmarks. One thread writes them, once per group.
+//! Figures of the store, for people and benchmarks. What is about groups is written by one thread, once for each.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -29,6 +29,7 @@ pub(super) struct Gauges {
     slowest_us: AtomicU64,
     took_us: Counts,
     one_less_than_size: Counts,
+    looked_at: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -52,6 +53,11 @@ impl Gauges {
         self.one_less_than_size.observe(ops.len() as u64 - 1);
     }
 
+    /// A page of a list was made of so many records.
+    pub(super) fn note_page(&self, looked_at: usize) {
+        self.looked_at.fetch_add(looked_at as u64, Ordering::Relaxed);
+    }
+
     pub(super) fn activity(&self) -> Activity {
         Activity {
             groups: self.groups.load(Ordering::Relaxed),
@@ -66,6 +72,7 @@ impl Gauges {
             took_us: self.took_us.snapshot(),
             one_less_than_size: self.one_less_than_size.snapshot(),
             bytes: self.bytes.load(Ordering::Relaxed),
+            looked_at: self.looked_at.load(Ordering::Relaxed),
         }
     }
 }

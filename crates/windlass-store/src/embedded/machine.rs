@@ -14,6 +14,7 @@ mod insert;
 mod ledger;
 mod levels;
 mod limits;
+mod listing;
 mod operations;
 mod read;
 mod rehearse;
@@ -49,7 +50,7 @@ use crate::store::{
     Signals, WorkflowInserted,
 };
 pub(super) use gained::Gained;
-pub(super) use read::{Listing, Stored};
+pub(super) use listing::{Listing, Stored};
 
 #[derive(Debug)]
 pub(super) struct Machine {

@@ -1,4 +1,4 @@
-//! How the writing goes.
+//! How the writing goes, and the reading of lists.
 
 use windlass_core::Histogram;
 
@@ -10,4 +10,6 @@ pub struct Groups {
     /// By one less, so that a power of two is an upper bound that includes itself.
     pub one_less_than_size: Histogram,
     pub bytes: u64,
+    /// Records that were looked at for pages of lists, whether they matched or not.
+    pub looked_at: u64,
 }

@@ -8,10 +8,9 @@ import { join } from "node:path";
 const ADDRESSES = ["--http-addr", "127.0.0.1:0", "--grpc-addr", "127.0.0.1:0", "--tcp-addr", "127.0.0.1:0"];
 
 /** `mode` is `dev` (with the built-in worker) or `serve`. */
-export async function startBroker(mode = "dev") {
+export async function startBroker(mode = "dev", folder = mkdtempSync(join(tmpdir(), "windlass-ui-"))) {
   const binary = process.env.WINDLASS_BIN;
   if (!binary) throw new Error("WINDLASS_BIN names no binary; `cargo xtask test` sets it");
-  const folder = mkdtempSync(join(tmpdir(), "windlass-ui-"));
   const child = spawn(binary, [mode, ...ADDRESSES, "--data-dir", join(folder, "data")], { stdio: ["ignore", "pipe", "pipe"] });
   let said = "";
   child.stderr.on("data", (bytes) => (said += bytes));
@@ -25,15 +24,23 @@ export async function startBroker(mode = "dev") {
     });
     child.on("exit", (code) => reject(new Error(`the broker ended with ${code}: ${said}`)));
   });
+  const end = async (signal) => {
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    child.kill(signal);
+    await ended;
+  };
   return {
     url,
     grpc,
     ...client(url),
     async stop() {
-      const ended = new Promise((resolve) => child.once("exit", resolve));
-      child.kill("SIGKILL");
-      await ended;
+      await end("SIGKILL");
       rmSync(folder, { recursive: true, force: true });
+    },
+    /** The same broker after an orderly restart, at other addresses. */
+    async restarted() {
+      await end("SIGTERM");
+      return startBroker(mode, folder);
     },
   };
 }

@@ -1,4 +1,4 @@
-//! How the store writes.
+//! How the store writes, and what lists make it read.
 
 use windlass_broker::MetricsSnapshot;
 use windlass_store::Groups;
@@ -31,4 +31,6 @@ pub(super) fn write(text: &mut Text, counted: &MetricsSnapshot, groups: Option<&
     let mut family = text.family("taskqueue_store_group_commands", "histogram", help);
     family.histogram(&[], bounds, sizes.count(), (sizes.sum() + sizes.count()) as f64);
     text.counter("taskqueue_store_written_bytes_total", "Bytes of commands in the log.", groups.bytes);
+    let help = "Records that were looked at for pages of lists, whether they matched or not.";
+    text.counter("taskqueue_store_listed_records_total", help, groups.looked_at);
 }

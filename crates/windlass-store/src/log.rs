@@ -1,7 +1,8 @@
 //! The write-ahead log: opaque entries with consecutive indexes, in segment files.
 //!
-//! **Model.** One thread owns the [`Log`], appends batches and syncs them. A batch is one frame, written at once (see
-//! `active`); after [`Log::sync`] everything appended so far survives a power cut. Segments are files of one
+//! **Model.** One at a time appends batches to the [`Log`]. A batch is one frame, written at once (see `active`); after
+//! [`Log::sync`] everything appended so far survives a power cut. The sync of one batch and the append of the next may overlap
+//! ([`Log::unsynced`]). Segments are files of one
 //! size, made ahead by a background thread and used again once a [`Reclaimer`] has released their entries.
 //!
 //! **Invariants.**
@@ -39,6 +40,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 pub use spare::Reclaimer;
@@ -141,7 +143,51 @@ pub enum Error {
     Visit(#[source] VisitError),
 }
 
-/// The log, owned by the one thread that writes it.
+/// What a sync under way finds out, beside those who append meanwhile.
+#[derive(Debug, Default)]
+struct Health {
+    /// Every entry below is on disk.
+    durable: AtomicU64,
+    poisoned: AtomicBool,
+}
+
+impl Health {
+    fn check(&self) -> Result<(), Error> {
+        if self.poisoned.load(Ordering::Acquire) { Err(Error::Poisoned) } else { Ok(()) }
+    }
+
+    /// Poisons the log unless the outcome leaves it in a known state.
+    fn judge(&self, outcome: Result<(), Error>) -> Result<(), Error> {
+        if !matches!(outcome, Ok(()) | Err(Error::NoSpace { .. })) {
+            self.poisoned.store(true, Ordering::Release);
+        }
+        outcome
+    }
+}
+
+/// What was appended up to a moment, to be made durable while the log goes on.
+#[derive(Debug)]
+#[must_use = "nothing is durable before it is synced"]
+pub struct Unsynced {
+    /// `None` if nothing is left to do.
+    file: Option<(Arc<File>, PathBuf)>,
+    end: u64,
+    health: Arc<Health>,
+}
+
+impl Unsynced {
+    /// Returns when everything that was appended before is durable.
+    pub fn sync(self) -> Result<(), Error> {
+        self.health.check()?;
+        if let Some((file, path)) = &self.file {
+            self.health.judge(sync_file(file, path))?;
+            self.health.durable.fetch_max(self.end, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+}
+
+/// The log, owned by the one who writes it.
 #[derive(Debug)]
 pub struct Log {
     sync: SyncMode,
@@ -151,10 +197,8 @@ pub struct Log {
     /// `None` if the next frame needs a new segment.
     active: Option<Active>,
     next: u64,
-    /// Every entry below is on disk.
-    durable: u64,
+    health: Arc<Health>,
     written: u64,
-    poisoned: bool,
     frame: Builder,
 }
 
@@ -199,9 +243,8 @@ impl Log {
             preparer: Some(preparer),
             active: recovered.active,
             next: recovered.next,
-            durable: recovered.next,
+            health: Arc::new(Health { durable: AtomicU64::new(recovered.next), ..Health::default() }),
             written: recovered.replayed_bytes,
-            poisoned: false,
             frame: Builder::default(),
         })
     }
@@ -213,7 +256,7 @@ impl Log {
 
     /// Every entry below this index is durable.
     pub fn durable_index(&self) -> u64 {
-        self.durable
+        self.health.durable.load(Ordering::Acquire)
     }
 
     /// Bytes replayed at opening plus bytes appended since. The difference between two readings is what a
@@ -232,9 +275,7 @@ impl Log {
     where
         I: IntoIterator<Item: AsRef<[u8]>>,
     {
-        if self.poisoned {
-            return Err(Error::Poisoned);
-        }
+        self.health.check()?;
         self.frame.begin();
         for entry in entries {
             self.frame.push(entry.as_ref())?;
@@ -242,24 +283,22 @@ impl Log {
         let first = self.next;
         if self.frame.count() > 0 {
             let written = self.write_frame();
-            self.judge(written)?;
+            self.health.judge(written)?;
         }
         Ok(first)
     }
 
     /// Makes everything appended so far durable; does nothing under [`SyncMode::Never`].
     pub fn sync(&mut self) -> Result<(), Error> {
-        if self.poisoned {
-            return Err(Error::Poisoned);
-        }
-        let synced = self.sync_active();
-        self.judge(synced)
+        self.unsynced().sync()
     }
 
-    /// Poisons the log unless the outcome leaves it in a known state.
-    fn judge(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
-        self.poisoned |= !matches!(outcome, Ok(()) | Err(Error::NoSpace { .. }));
-        outcome
+    /// What [`Log::sync`] would make durable, for somebody else to do: meanwhile more can be appended.
+    pub fn unsynced(&self) -> Unsynced {
+        let nothing = self.sync == SyncMode::Never || self.durable_index() == self.next;
+        let file = self.active.as_ref().filter(|_| !nothing);
+        let file = file.map(|active| (Arc::clone(&active.file), active.path.clone()));
+        Unsynced { file, end: self.next, health: Arc::clone(&self.health) }
     }
 
     fn write_frame(&mut self) -> Result<(), Error> {
@@ -267,8 +306,9 @@ impl Log {
         if self.active.as_ref().is_none_or(|active| active.at + bytes > active.bytes) {
             self.roll(bytes)?;
         }
+        let durable = self.durable_index();
         let active = self.active.as_mut().expect("rolled if there was none");
-        let place = Place { salt: active.salt, first: self.next, durable: self.durable };
+        let place = Place { salt: active.salt, first: self.next, durable };
         let frame = self.frame.finish(place);
         // Space was reserved, so even a full disk here means that the promise of the file system is broken.
         active.write(frame).map_err(|source| Error::Io {
@@ -288,8 +328,8 @@ impl Log {
     fn roll(&mut self, frame_bytes: u64) -> Result<(), Error> {
         let spare = self.shared.obtain((HEADER_BYTES + frame_bytes).next_multiple_of(HEADER_BYTES))?;
         // A sync covers one file only: what the old one holds has to be durable before it is left.
-        self.sync_active()?;
-        let header = Header { first: self.next, durable: self.durable, salt: draw_salt()? };
+        self.sync()?;
+        let header = Header { first: self.next, durable: self.durable_index(), salt: draw_salt()? };
         let path = segment::segment_path(&self.shared.dir, self.next);
         let named = spare.file.write_all_at(&header.encode(), 0).map_err(io_error("write", &spare.path));
         let named = named.and_then(|()| sync_file(&spare.file, &spare.path));
@@ -311,17 +351,6 @@ impl Log {
             active.go_direct();
         }
         self.active = Some(active);
-        Ok(())
-    }
-
-    fn sync_active(&mut self) -> Result<(), Error> {
-        if self.sync == SyncMode::Never || self.durable == self.next {
-            return Ok(());
-        }
-        if let Some(active) = &self.active {
-            sync_file(&active.file, &active.path)?;
-        }
-        self.durable = self.next;
         Ok(())
     }
 }

@@ -1,15 +1,17 @@
-//! The two threads of the hot path.
+//! The threads that commit.
 //!
-//! The *writer* takes everything that waits, writes it to the log as one group and syncs it. The *applier* then applies
-//! the group to the state and answers. While group N is applied and answered, group N+1 is on its way to the disk. No
-//! answer is given, and no read sees anything, before it is durable. A small group is applied by the writer itself if the
-//! applier has nothing left to do: handing it over would take longer than applying it.
+//! There are two of the same kind. One at a time takes everything that waits and writes it to the log as one group. It then
+//! syncs the group, applies it to the state when the one before it has been applied, and answers. So while one thread waits for
+//! the disk or applies, the other can be on its way with the next group: what comes meanwhile does not wait for the whole of it.
+//! It waits for half as many as went last, because a group costs the same whether it is large or small.
+//!
+//! No answer is given, and no read sees anything, before it is durable. Groups are applied in the order of the log, whichever sync ends
+//! first: who fails never applies, so nothing that stands behind a failed group is ever answered.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
@@ -26,7 +28,7 @@ use super::inbox::{Inbox, Op, Pace, Reply};
 use super::machine::{Gained, Machine, Output};
 use super::space::Space;
 use crate::clock::Clock;
-use crate::log::{self, Log};
+use crate::log::{self, Log, Unsynced};
 use crate::store::{
     Committed, Error, Inserted, LimitWritten, OperationWritten, Restored, ScheduleWritten, Settled, Signals,
     WorkflowInserted,
@@ -48,8 +50,8 @@ pub(super) struct Shared {
     pub(super) failure: watch::Sender<Option<String>>,
     pub(super) limits: MemoryLimits,
     pub(super) gauges: Gauges,
-    /// Groups that the applier has been given and has not applied. Only the writer adds to it.
-    pub(super) behind: AtomicU64,
+    /// Signalled when a group has been applied: the next one is due.
+    pub(super) turn: Condvar,
     pub(super) limited: Limited,
 }
 
@@ -62,22 +64,6 @@ pub(super) struct MemoryLimits {
     pub(super) stop_bytes: usize,
     /// A checkpoint begins after this much log, so that a restart has little to replay.
     pub(super) log_bytes: u64,
-}
-
-/// A durable group on its way to be applied.
-#[derive(Debug)]
-pub(super) struct Group {
-    first: u64,
-    ops: Vec<Op>,
-}
-
-/// Entries up to this size are applied in about the time that it takes to wake another thread.
-const SMALL_GROUP_BYTES: usize = 16 << 10;
-
-impl Group {
-    fn is_small(&self) -> bool {
-        self.ops.iter().map(|op| op.entry.len()).sum::<usize>() <= SMALL_GROUP_BYTES
-    }
 }
 
 impl Shared {
@@ -96,9 +82,10 @@ impl Shared {
         });
         self.dismiss(&error);
         self.bell.close();
-        // The applier may be waiting for a checkpoint that will never be done.
+        // Somebody may be waiting for a checkpoint that will never be done, or for a group that will never be applied.
         drop(self.machine.lock());
         self.room.notify_all();
+        self.turn.notify_all();
     }
 
     pub(super) fn failed(&self) -> Option<Error> {
@@ -115,74 +102,125 @@ impl Shared {
     }
 }
 
-/// The body of the writer's thread.
-pub(super) fn write(
-    shared: &Arc<Shared>,
-    log: &mut Log,
+/// How many commit: one for the disk and one for the rest of the work, by turns.
+pub(super) const COMMITTERS: usize = 2;
+
+/// What those who commit share among themselves.
+#[derive(Debug)]
+pub(super) struct Desk {
+    writing: Mutex<Writing>,
     pace: Pace,
-    applier: &SyncSender<Group>,
-) -> Result<(), Error> {
-    let mut synced = Instant::now();
-    let mut unsynced = false;
-    let mut saved_bytes = log.written_bytes();
-    let mut latest = 0;
-    loop {
-        let until = match pace {
-            Pace::Every(interval) if unsynced => Some(synced + interval),
-            _ => None,
-        };
-        gather(shared, latest);
-        let Some(mut ops) = shared.inbox.take(until) else {
-            return log.sync().map_err(fatal);
-        };
-        let began = Instant::now();
-        hand_over(shared, &mut ops);
-        let now = shared.clock.now().wall;
-        for op in &mut ops {
-            if let Command::Claim { now: stamp, .. } | Command::Limit { now: stamp, .. } = &mut op.command {
-                *stamp = now;
-                op.entry = op.command.encode();
-            }
+    /// Threads that have not ended.
+    present: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Writing {
+    log: Log,
+    /// When a sync began last, and whether anything came since.
+    synced: Instant,
+    unsynced: bool,
+    saved_bytes: u64,
+}
+
+impl Desk {
+    pub(super) fn new(log: Log, pace: Pace) -> Desk {
+        let saved_bytes = log.written_bytes();
+        let writing = Writing { log, synced: Instant::now(), unsynced: false, saved_bytes };
+        Desk { writing: Mutex::new(writing), pace, present: AtomicUsize::new(COMMITTERS) }
+    }
+
+    /// When what is written has to be synced, even if nothing more comes.
+    fn deadline(&self) -> Option<Instant> {
+        let Pace::Every(interval) = self.pace else { return None };
+        let writing = self.writing.lock();
+        writing.unsynced.then(|| writing.synced + interval)
+    }
+
+    /// The last one to leave makes durable what is left, and tells the others that nothing comes any more.
+    fn leave(&self, shared: &Shared) {
+        if self.present.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
         }
-        let first = append(shared, log, &mut ops)?;
-        unsynced |= !ops.is_empty();
+        if let Err(error) = self.writing.lock().log.sync() {
+            shared.fail(error.to_string());
+        }
+        shared.inbox.refuse_all();
+        shared.bell.close();
+    }
+}
+
+/// The body of a thread that commits.
+pub(super) fn commit(shared: &Arc<Shared>, desk: &Desk) -> Result<(), Error> {
+    let committed = catch_unwind(AssertUnwindSafe(|| {
+        while shared.inbox.wait(desk.deadline()) {
+            gather(shared);
+            commit_group(shared, desk)?;
+        }
+        Ok(())
+    }));
+    let committed =
+        committed.unwrap_or_else(|_| Err(Error::Failed("a thread of the store panicked".to_owned())));
+    if let Err(error) = &committed {
+        shared.fail(error.to_string());
+    }
+    desk.leave(shared);
+    committed
+}
+
+fn commit_group(shared: &Arc<Shared>, desk: &Desk) -> Result<(), Error> {
+    let mut writing = desk.writing.lock();
+    let mut ops = shared.inbox.take();
+    let taken = !ops.is_empty();
+    let began = Instant::now();
+    hand_over(shared, &mut ops);
+    let now = shared.clock.now().wall;
+    for op in &mut ops {
+        if let Command::Claim { now: stamp, .. } | Command::Limit { now: stamp, .. } = &mut op.command {
+            *stamp = now;
+            op.entry = op.command.encode();
+        }
+    }
+    let first = append(shared, &mut writing.log, &mut ops)?;
+    let unsynced = writing.due(desk.pace, !ops.is_empty());
+    if writing.log.written_bytes() - writing.saved_bytes > shared.limits.log_bytes {
+        writing.saved_bytes = writing.log.written_bytes();
+        shared.bell.ring();
+    }
+    drop(writing);
+    if let Some(unsynced) = unsynced {
+        unsynced.sync().map_err(fatal)?;
+    }
+    if taken {
+        shared.inbox.landed();
+    }
+    shared.gauges.note(&ops, began);
+    if ops.is_empty() { Ok(()) } else { apply_group(shared, first, ops) }
+}
+
+impl Writing {
+    /// What has to be synced now.
+    fn due(&mut self, pace: Pace, written: bool) -> Option<Unsynced> {
+        self.unsynced |= written;
         let due = match pace {
             Pace::EveryGroup | Pace::Never => true,
-            Pace::Every(interval) => synced.elapsed() >= interval,
+            Pace::Every(interval) => self.synced.elapsed() >= interval,
         };
-        if unsynced && due {
-            log.sync().map_err(fatal)?;
-            synced = Instant::now();
-            unsynced = false;
+        if !self.unsynced || !due {
+            return None;
         }
-        shared.gauges.note(&ops, began);
-        if log.written_bytes() - saved_bytes > shared.limits.log_bytes {
-            saved_bytes = log.written_bytes();
-            shared.bell.ring();
-        }
-        latest = ops.len();
-        if ops.is_empty() {
-            continue;
-        }
-        let group = Group { first, ops };
-        if group.is_small() && shared.behind.load(Ordering::Acquire) == 0 {
-            apply_group(shared, group)?;
-            continue;
-        }
-        shared.behind.fetch_add(1, Ordering::Relaxed);
-        if applier.send(group).is_err() {
-            return Ok(()); // The applier has failed and said so.
-        }
+        (self.synced, self.unsynced) = (Instant::now(), false);
+        Some(self.log.unsynced())
     }
 }
 
 /// Lets those run who are about to add to the next group. After a large group many callers have just been answered, and
 /// on a busy machine they wait for this thread's core: syncing the first few of them alone would cost as much as all of
 /// them. It is not a delay, since on a machine with nothing else to run every yield returns at once.
-fn gather(shared: &Shared, latest: usize) {
+fn gather(shared: &Shared) {
     const YIELDS_MAX: usize = 8;
     for _ in 0..YIELDS_MAX {
-        if shared.inbox.len() >= latest / 2 {
+        if shared.inbox.has_gathered() {
             return;
         }
         std::thread::yield_now();
@@ -219,18 +257,15 @@ fn append(shared: &Shared, log: &mut Log, ops: &mut Vec<Op>) -> Result<u64, Erro
     }
 }
 
-/// The body of the applier's thread.
-pub(super) fn apply(shared: &Arc<Shared>, groups: &Receiver<Group>) -> Result<(), Error> {
-    for group in groups {
-        apply_group(shared, group)?;
-        shared.behind.fetch_sub(1, Ordering::Release);
-    }
-    Ok(())
-}
-
-fn apply_group(shared: &Arc<Shared>, group: Group) -> Result<(), Error> {
-    let mut answers = Vec::with_capacity(group.ops.len());
+fn apply_group(shared: &Arc<Shared>, first: u64, ops: Vec<Op>) -> Result<(), Error> {
+    let mut answers = Vec::with_capacity(ops.len());
     let mut machine = shared.machine.lock();
+    while machine.applied() + 1 != first {
+        if let Some(error) = shared.failed() {
+            return Err(error);
+        }
+        shared.turn.wait(&mut machine);
+    }
     while machine.dirty_bytes() > shared.limits.stop_bytes && machine.is_freezing() {
         if let Some(error) = shared.failed() {
             return Err(error);
@@ -239,7 +274,7 @@ fn apply_group(shared: &Arc<Shared>, group: Group) -> Result<(), Error> {
     }
     let waited_for = shared.has_waiters();
     let mut served_at: BTreeSet<Name> = BTreeSet::new();
-    for (index, op) in (group.first..).zip(group.ops) {
+    for (index, op) in (first..).zip(ops) {
         let output = machine.apply(index, &op.command)?;
         if waited_for && let Command::Claim { claim, .. } = &op.command {
             served_at.extend(claim.queues.iter().map(|queue| queue.name.clone()));
@@ -261,6 +296,7 @@ fn apply_group(shared: &Arc<Shared>, group: Group) -> Result<(), Error> {
     machine.tell_gates();
     let grown = machine.dirty_bytes() > shared.limits.checkpoint_bytes && !machine.is_freezing();
     drop(machine);
+    shared.turn.notify_all();
     answers.into_iter().for_each(Answer::send);
     wake(shared, gained);
     shared.bell.changed();

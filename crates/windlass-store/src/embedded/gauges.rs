@@ -1,4 +1,4 @@
-//! Figures of the store, for people and benchmarks. What is about groups is written by one thread, once for each.
+//! Figures of the store, for people and benchmarks. What is about groups is written once for each.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -25,7 +25,7 @@ pub(super) struct Gauges {
     groups: AtomicU64,
     entries: AtomicU64,
     bytes: AtomicU64,
-    /// The longest that one group took from the writer's taking it to the end of its sync, in microseconds.
+    /// The longest that one group took from its being taken to the end of its sync, in microseconds.
     slowest_us: AtomicU64,
     took_us: Counts,
     one_less_than_size: Counts,

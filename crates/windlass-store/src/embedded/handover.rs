@@ -1,7 +1,7 @@
 //! Letting waiting claims join the group whose inserts will serve them: one sync for both.
 //!
-//! The writer does this without a look at the state, so it must be sure that the tasks will be free to start. Where a limit may hold
-//! them, the claims stay in line and the applier serves them if it turns out well: a claim in the log that gets nothing is waste.
+//! This is done without a look at the state, so it must be sure that the tasks will be free to start. Where a limit may hold
+//! them, the claims stay in line and are served when the group is applied, if it turns out well: a claim in the log that gets nothing is waste.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +16,7 @@ use super::engine::Shared;
 use super::inbox::{Op, Reply};
 use super::machine::Machine;
 
-/// What the writer knows of limits and pauses.
+/// What is known of limits and pauses without the state.
 #[derive(Debug, Default)]
 pub(super) struct Limited {
     any: AtomicBool,

@@ -1,4 +1,4 @@
-//! What waits to be written. The writer takes everything that is there at once: the busier the store, the larger the
+//! What waits to be written. Who commits takes everything that is there at once: the busier the store, the larger the
 //! groups, with no artificial delay.
 
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ const GROUP_OPS_MAX: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Op {
     pub(super) command: Command,
-    /// The command as the log takes it; empty for a claim, which is stamped and encoded by the writer.
+    /// The command as the log takes it; empty for a claim, which is stamped and encoded when it is taken.
     pub(super) entry: Bytes,
     pub(super) reply: Reply,
 }
@@ -89,6 +89,34 @@ struct State {
     ops: Vec<Op>,
     bytes: usize,
     closed: Option<Error>,
+    /// Groups that were taken and are not durable.
+    under_way: usize,
+    /// Operations in the group that was taken last.
+    latest: usize,
+}
+
+impl State {
+    /// For how many it is worth to begin: for one if nothing is on its way, for half of the last group if something is.
+    fn enough(&self) -> usize {
+        if self.under_way == 0 { 1 } else { (self.latest / 2).max(1) }
+    }
+
+    fn take(&mut self) -> Vec<Op> {
+        if self.ops.len() <= GROUP_OPS_MAX && self.bytes <= GROUP_BYTES_MAX {
+            self.bytes = 0;
+            return std::mem::take(&mut self.ops);
+        }
+        let mut bytes = 0;
+        let within = self.ops.iter().take(GROUP_OPS_MAX).take_while(|op| {
+            bytes += op.bytes();
+            bytes <= GROUP_BYTES_MAX
+        });
+        let count = within.count().max(1);
+        let rest = self.ops.split_off(count);
+        let group = std::mem::replace(&mut self.ops, rest);
+        self.bytes = self.ops.iter().map(Op::bytes).sum();
+        group
+    }
 }
 
 impl Inbox {
@@ -112,45 +140,64 @@ impl Inbox {
         }
         state.bytes += op.bytes();
         state.ops.push(op);
-        if state.ops.len() == 1 {
+        if state.ops.len() == state.enough() {
             self.filled.notify_one();
         }
     }
 
+    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.state.lock().ops.len()
     }
 
-    /// The next group, as soon as there is one. Empty when `until` came first; `None` when closed and empty.
-    pub(super) fn take(&self, until: Option<Instant>) -> Option<Vec<Op>> {
+    /// Whether as much waits as a group should have, next to the last one.
+    pub(super) fn has_gathered(&self) -> bool {
+        let state = self.state.lock();
+        state.ops.len() >= state.latest / 2
+    }
+
+    /// Waits until a group is due, or `until`. False when nothing waits and nothing ever will.
+    pub(super) fn wait(&self, until: Option<Instant>) -> bool {
         let mut state = self.state.lock();
-        while state.ops.is_empty() {
+        loop {
             if state.closed.is_some() {
-                return None;
+                return !state.ops.is_empty();
+            }
+            if state.ops.len() >= state.enough() {
+                return true;
             }
             match until {
                 None => self.filled.wait(&mut state),
                 Some(until) => {
                     if self.filled.wait_until(&mut state, until).timed_out() {
-                        return Some(Vec::new());
+                        return true;
                     }
                 }
             }
         }
-        if state.ops.len() <= GROUP_OPS_MAX && state.bytes <= GROUP_BYTES_MAX {
-            state.bytes = 0;
-            return Some(std::mem::take(&mut state.ops));
+    }
+
+    /// The next group. It may be empty, if another thread was faster.
+    pub(super) fn take(&self) -> Vec<Op> {
+        let mut state = self.state.lock();
+        let group = state.take();
+        if !group.is_empty() {
+            state.under_way += 1;
+            state.latest = group.len();
         }
-        let mut bytes = 0;
-        let within = state.ops.iter().take(GROUP_OPS_MAX).take_while(|op| {
-            bytes += op.bytes();
-            bytes <= GROUP_BYTES_MAX
-        });
-        let count = within.count().max(1);
-        let rest = state.ops.split_off(count);
-        let group = std::mem::replace(&mut state.ops, rest);
-        state.bytes = state.ops.iter().map(Op::bytes).sum();
-        Some(group)
+        if state.ops.len() >= state.enough() {
+            self.filled.notify_one();
+        }
+        group
+    }
+
+    /// A group that was taken is durable.
+    pub(super) fn landed(&self) {
+        let mut state = self.state.lock();
+        state.under_way -= 1;
+        if state.ops.len() >= state.enough() {
+            self.filled.notify_one();
+        }
     }
 
     /// Gives back what did not fit into a group; it comes first in the next.
@@ -182,10 +229,64 @@ impl Inbox {
     }
 }
 
-/// How long the writer may leave written entries unsynced.
+/// How long written entries may be left unsynced.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Pace {
     EveryGroup,
     Every(Duration),
     Never,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(inbox: &Inbox, count: usize) {
+        for _ in 0..count {
+            let command = Command::Settle { settles: Vec::new() };
+            inbox.push(Op { command, entry: Bytes::from_static(b"entry"), reply: Reply::Nobody });
+        }
+    }
+
+    /// Whether a group is due at once.
+    fn due(inbox: &Inbox) -> bool {
+        let state = inbox.state.lock();
+        state.ops.len() >= state.enough()
+    }
+
+    #[test]
+    fn a_group_goes_beside_another_when_half_as_many_wait() {
+        let inbox = Inbox::default();
+        assert!(!due(&inbox));
+        add(&inbox, 1);
+        assert!(due(&inbox), "nothing is on its way");
+        add(&inbox, 7);
+        assert_eq!(inbox.take().len(), 8);
+        add(&inbox, 3);
+        assert!(!due(&inbox));
+        add(&inbox, 1);
+        assert!(due(&inbox));
+        assert_eq!(inbox.take().len(), 4);
+        add(&inbox, 1);
+        inbox.landed();
+        assert!(!due(&inbox), "one group is still on its way");
+        inbox.landed();
+        assert!(due(&inbox));
+    }
+
+    #[test]
+    fn who_waits_is_woken_when_the_other_group_has_landed() {
+        let inbox = Inbox::default();
+        add(&inbox, 8);
+        inbox.take();
+        add(&inbox, 1);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| inbox.wait(None));
+            inbox.landed();
+            assert!(waiting.join().unwrap());
+        });
+        assert_eq!(inbox.take().len(), 1);
+        inbox.close(Error::Closed);
+        assert!(!inbox.wait(None), "nothing is left, nothing comes");
+    }
 }

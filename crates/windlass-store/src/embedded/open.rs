@@ -4,8 +4,6 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,7 +16,7 @@ use windlass_core::{Change, Payload};
 use super::EmbeddedStore;
 use super::checkpoint::{self, Bell};
 use super::command::{Command, Submitted};
-use super::engine::{self, MemoryLimits, Shared};
+use super::engine::{self, COMMITTERS, Desk, MemoryLimits, Shared};
 use super::gauges::Gauges;
 use super::handover::Limited;
 use super::inbox::{Inbox, Pace};
@@ -87,8 +85,7 @@ impl EmbeddedStore {
 /// The threads of an open store.
 #[derive(Debug)]
 pub(super) struct Threads {
-    writer: JoinHandle<()>,
-    applier: JoinHandle<()>,
+    committers: Vec<JoinHandle<()>>,
     checkpointer: JoinHandle<()>,
 }
 
@@ -96,8 +93,7 @@ impl Threads {
     /// Waits until everything is applied and saved. The inbox must be closed.
     pub(super) fn join(self) {
         // A thread that panicked has told so through the failure of the store.
-        drop(self.writer.join());
-        drop(self.applier.join());
+        self.committers.into_iter().for_each(|thread| drop(thread.join()));
         drop(self.checkpointer.join());
     }
 }
@@ -127,7 +123,7 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
         failure: watch::Sender::new(None),
         limits,
         gauges: Gauges::default(),
-        behind: AtomicU64::new(0),
+        turn: Condvar::new(),
         limited: Limited::default(),
     });
     let log = replay(&options, &shared, &database)?;
@@ -203,7 +199,7 @@ fn start(
     options: &Options,
     shared: Arc<Shared>,
     database: Database,
-    mut log: Log,
+    log: Log,
     lock: Ownership,
 ) -> Result<Arc<EmbeddedStore>, Error> {
     let pace = match options.durability {
@@ -212,7 +208,6 @@ fn start(
         Durability::Os | Durability::Snapshots | Durability::None => Pace::Never,
     };
     let reclaimer: Reclaimer = log.reclaimer();
-    let (sender, receiver) = sync_channel(2);
     // The directory stays locked until the last thread is done with it.
     let lock = Arc::new(lock);
     let on = |name: &str, body: ThreadBody| {
@@ -226,26 +221,12 @@ fn start(
             .map_err(io_error("start a thread in", &options.dir))
     };
     let interval = options.checkpoint_interval;
-    let writer = on(
-        "store-writer",
-        Box::new(move |shared| {
-            let written = engine::write(shared, &mut log, pace, &sender);
-            if let Err(error) = &written {
-                shared.fail(error.to_string());
-            }
-            shared.inbox.refuse_all();
-            written
-        }),
-    )?;
-    let applier = on(
-        "store-applier",
-        Box::new(move |shared| {
-            let applied = engine::apply(shared, &receiver);
-            // Nothing comes after this: what is left is saved, and the last thread ends.
-            shared.bell.close();
-            applied
-        }),
-    )?;
+    let desk = Arc::new(Desk::new(log, pace));
+    let commit = || {
+        let desk = Arc::clone(&desk);
+        on("store-writer", Box::new(move |shared| engine::commit(shared, &desk)))
+    };
+    let committers = (0..COMMITTERS).map(|_| commit()).collect::<Result<_, _>>()?;
     let checkpointer = on(
         "store-saver",
         Box::new(move |shared| {
@@ -257,7 +238,7 @@ fn start(
         }),
     )?;
     drop(lock);
-    let threads = Threads { writer, applier, checkpointer };
+    let threads = Threads { committers, checkpointer };
     Ok(Arc::new(EmbeddedStore { shared, durability: options.durability, threads: Mutex::new(Some(threads)) }))
 }
 

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What such writes are made of: no device in use has larger blocks.
 const BLOCK: usize = 4096;
@@ -17,7 +18,7 @@ const STAGE_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct Active {
-    pub(super) file: File,
+    pub(super) file: Arc<File>,
     pub(super) path: PathBuf,
     pub(super) salt: u64,
     /// Where the next frame goes.
@@ -37,7 +38,7 @@ struct Direct {
 
 impl Active {
     pub(super) fn new(file: File, path: PathBuf, salt: u64, at: u64, bytes: u64) -> Active {
-        Active { file, path, salt, at, bytes, direct: None }
+        Active { file: Arc::new(file), path, salt, at, bytes, direct: None }
     }
 
     /// Writes past the page cache from here on, if that is possible.
@@ -58,7 +59,10 @@ impl Active {
     /// The handle that frames go through.
     #[cfg(test)]
     pub(super) fn written(&mut self) -> &mut File {
-        self.direct.as_mut().map_or(&mut self.file, |direct| &mut direct.file)
+        match &mut self.direct {
+            Some(direct) => &mut direct.file,
+            None => Arc::get_mut(&mut self.file).expect("no sync is under way"),
+        }
     }
 }
 

@@ -268,12 +268,51 @@ fn a_failed_sync_is_never_tried_again() {
     log.append([b"in doubt"]).unwrap();
     // A device takes no sync.
     let device = File::options().write(true).open("/dev/null").unwrap();
-    let good = std::mem::replace(&mut log.active.as_mut().unwrap().file, device);
+    let good = std::mem::replace(&mut log.active.as_mut().unwrap().file, Arc::new(device));
     assert!(matches!(log.sync(), Err(Error::Io { action: "sync", .. })));
     assert_eq!(log.durable_index(), 5);
     log.active.as_mut().unwrap().file = good;
     assert!(matches!(log.sync(), Err(Error::Poisoned)));
     assert!(matches!(log.append([b"late"]), Err(Error::Poisoned)));
+}
+
+/// What a sync covers is what was appended before it was asked for, whatever comes while it is under way.
+#[test]
+fn a_sync_goes_beside_an_append() {
+    let dir = TempDir::new().unwrap();
+    let (mut log, _) = open(small(dir.path()), 1).unwrap();
+    log.append([b"first"]).unwrap();
+    let earlier = log.unsynced();
+    log.append([b"second"]).unwrap();
+    let later = log.unsynced();
+    earlier.sync().unwrap();
+    assert_eq!(log.durable_index(), 2);
+    later.sync().unwrap();
+    assert_eq!(log.durable_index(), 3);
+    log.append([b"third"]).unwrap();
+    let (earlier, later) = (log.unsynced(), log.unsynced());
+    later.sync().unwrap();
+    earlier.sync().unwrap();
+    assert_eq!(log.durable_index(), 4);
+    drop(log);
+    assert_eq!(open(small(dir.path()), 1).unwrap().1, ["first", "second", "third"]);
+}
+
+#[test]
+fn a_sync_that_fails_beside_an_append_poisons_the_log() {
+    let dir = TempDir::new().unwrap();
+    let (mut log, _) = open(small(dir.path()), 1).unwrap();
+    log.append([b"in doubt"]).unwrap();
+    let device = File::options().write(true).open("/dev/null").unwrap();
+    let good = std::mem::replace(&mut log.active.as_mut().unwrap().file, Arc::new(device));
+    let failing = log.unsynced();
+    log.active.as_mut().unwrap().file = good;
+    log.append([b"behind it"]).unwrap();
+    let behind = log.unsynced();
+    assert!(matches!(failing.sync(), Err(Error::Io { action: "sync", .. })));
+    assert!(matches!(behind.sync(), Err(Error::Poisoned)));
+    assert!(matches!(log.append([b"late"]), Err(Error::Poisoned)));
+    assert_eq!(log.durable_index(), 1);
 }
 
 #[test]

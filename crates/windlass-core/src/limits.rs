@@ -102,6 +102,12 @@ pub const TRACE_ERROR_BYTES_MAX: usize = 1024;
 pub const SHARES_MAX: usize = 1_000_000;
 /// Limits on queues, types and keys: all of them are kept in memory.
 pub const LIMITS_MAX: usize = 200_000;
+/// A script of the store on Redis keeps all others from it. So a limit that opens puts back this many lanes and shares in one call, a queue that
+/// begins or ends to age turns over so many shares, and a claim that finds nothing passes so many that are shut: a few milliseconds
+/// each. What is left is for the next call.
+pub const PLACES_OPENED_MAX: usize = 200;
+pub const SHARES_TURNED_MAX: usize = 200;
+pub const SHUT_MET_MAX: usize = 500;
 /// The weight of a key: beyond it a round of the others is too long to call it a share.
 pub const LIMIT_WEIGHT_MAX: u32 = 1000;
 /// Starts that a rate allows in its window, and how long a window may be.

@@ -17,7 +17,8 @@
 //! | `turns/…`, `ranks/…`, `tops/…`, `rounds/…`, `shares/<key>`, `parties/<queue>` | | how keys take turns (`lua/lanes.lua`) |
 //! | `limits`, `limit_order`, `windows`, `alarms` | hash, sorted set, hash, sorted set | limits; by name; starts of late; when each has a token again |
 //! | `waiting`, `running` | hashes | what counts towards types and keys |
-//! | `shut/<limit>` | set | lanes that a closed limit keeps away (`lua/gates.lua`) |
+//! | `shut/<limit>`, `opening` | sets | lanes that a closed limit keeps away; limits that are open and have more to put back (`lua/gates.lua`) |
+//! | `turning`, `turning/<queue>` | sets | queues that began or ended to age, and shares that have yet to follow (`lua/lanes.lua`) |
 //! | `age/<queue>` | sorted set | pending tasks by when they were added |
 //! | `state/<n>` | sorted set | tasks of a state by number, for lists |
 //! | `wakes`, `prunes` | sorted sets | tasks by the time at which somebody must look |
@@ -49,7 +50,8 @@
 //!
 //! # When something fails
 //!
-//! - An answer that is lost is asked for again with the same number (`link.rs`): a script that did its work tells so.
+//! - An answer that is lost is asked for again with the same number (`link.rs`): a script that did its work tells so, by what it left
+//!   behind, or by what it remembers where that may be forgotten by then.
 //! - A process that dies holds nothing but leases, which run out, and perhaps the lead, which does too.
 //! - A hint that is lost costs time: who waits looks again every few seconds.
 //! - A primary that fails is replaced by one that sentinels or the cluster name (`target.rs`). It misses the scripts, which are
@@ -60,6 +62,7 @@ mod claim;
 mod commit;
 mod dependents;
 mod exchange;
+mod handover;
 mod hints;
 mod insert;
 mod lead;
@@ -221,7 +224,7 @@ impl Store for RedisStore {
     }
 
     async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {
-        self.shared.insert(insert).await
+        self.shared.insert(insert, None).await
     }
 
     async fn claim(&self, claim: Claim) -> Result<Vec<Task>, Error> {
@@ -315,7 +318,7 @@ impl Store for RedisStore {
     }
 
     async fn write_schedule(&self, write: WriteSchedule) -> Result<ScheduleWritten, Error> {
-        self.shared.write_schedule(write).await
+        self.shared.write_schedule(write, None).await
     }
 
     async fn operation(&self, id: &Name) -> Result<Option<Operation>, Error> {
@@ -351,7 +354,7 @@ impl Store for RedisStore {
     }
 
     async fn insert_workflow(&self, insert: InsertWorkflow) -> Result<WorkflowInserted, Error> {
-        self.shared.insert_workflow(insert).await
+        self.shared.insert_workflow(insert, None).await
     }
 
     async fn workflow(&self, id: &Name) -> Result<Option<Workflow>, Error> {

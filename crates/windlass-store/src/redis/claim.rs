@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use windlass_core::choice::{Draws, Mode};
-use windlass_core::limits::{ANSWER_BYTES_MAX, CLAIM_EXPIRED_MAX};
+use windlass_core::limits::{ANSWER_BYTES_MAX, CLAIM_EXPIRED_MAX, LANES_MAX, SHUT_MET_MAX};
 use windlass_core::{Record, State, Task, transition};
 
 use super::Shared;
@@ -15,42 +15,70 @@ use crate::store::{Claim, Committed, Error};
 
 /// How often a call goes on behind tasks that expired.
 const ROUNDS_MAX: usize = 8;
+/// How often claims that got nothing are asked for again because a call met more that is shut than it may pass. Each call takes those
+/// out of the way of all others, so as many as there can be at all are passed long before.
+const BLIND_ROUNDS_MAX: usize = LANES_MAX / SHUT_MET_MAX;
 /// Draws for the choices that lead to tasks which turn out to have expired.
 const DRAWS_SPARE: usize = 64;
 
 impl Shared {
-    /// One call for several claims; the i-th answer belongs to the i-th claim.
+    /// One call for several claims, and more for those that it leaves in doubt; the i-th answer belongs to the i-th claim.
     pub(super) async fn claim_all(&self, claims: &[&Claim]) -> Result<Vec<Vec<Task>>, Error> {
-        let mut served = Vec::new();
-        for _ in 0..ROUNDS_MAX {
-            let now = self.clock.now();
-            let answer = self.link.run(&script::CLAIM, &arguments(claims, now.wall)).await?;
-            let [expired, answers] = reply::fixed(answer)?;
-            served = Vec::with_capacity(claims.len());
-            for answer in reply::list(answers)? {
-                let rows = row::rows(answer)?;
-                for Row { record, held, .. } in &rows {
-                    if let Some(held) = held {
-                        self.watch_lease(record.seq, held, now);
-                    }
+        let mut served: Vec<Vec<Task>> = vec![Vec::new(); claims.len()];
+        let mut open: Vec<usize> = (0..claims.len()).collect();
+        let (mut lapsed, mut blind) = (0, 0);
+        while !open.is_empty() && lapsed < ROUNDS_MAX && blind < BLIND_ROUNDS_MAX {
+            let round = self.claim_once(claims, &open).await;
+            let any = served.iter().any(|tasks| !tasks.is_empty());
+            let Round { tasks, expired, unsure } = match round {
+                Ok(round) => round,
+                // What was leased must reach those who claimed it.
+                Err(error) if any => {
+                    tracing::warn!(%error, "some claims look again later");
+                    break;
                 }
-                served.push(rows.into_iter().map(Row::task).collect::<Result<Vec<_>, _>>()?);
-            }
-            let expired: Vec<Record> = row::rows(expired)?.into_iter().map(|row| row.record).collect();
-            if expired.is_empty() {
-                break;
-            }
-            let cancelled = self.cancel_expired(&expired, now.wall).await;
-            if served.iter().any(|tasks| !tasks.is_empty()) {
-                // What was leased must reach those who claimed it; whoever leads cancels the others.
+                Err(error) => return Err(error),
+            };
+            let found = any || tasks.iter().any(|tasks| !tasks.is_empty());
+            open.iter().zip(tasks).for_each(|(i, tasks)| served[*i] = tasks);
+            if !expired.is_empty() {
+                let cancelled = self.cancel_expired(&expired, self.clock.now().wall).await;
+                if !found {
+                    cancelled?;
+                    lapsed += 1;
+                    continue;
+                }
+                // The same; whoever leads cancels the others.
                 if let Err(error) = cancelled {
                     tracing::warn!(%error, "expired tasks are cancelled later");
                 }
-                break;
             }
-            cancelled?;
+            let mut unsure = unsure.into_iter();
+            open.retain(|i| unsure.next().unwrap_or(false) && served[*i].is_empty());
+            blind += 1;
         }
         Ok(served)
+    }
+
+    /// One call for some of the claims.
+    async fn claim_once(&self, claims: &[&Claim], open: &[usize]) -> Result<Round, Error> {
+        let now = self.clock.now();
+        let asked: Vec<&Claim> = open.iter().map(|i| claims[*i]).collect();
+        let answer = self.link.run(&script::CLAIM, &arguments(&asked, now.wall)).await?;
+        let [expired, answers, unsure] = reply::fixed(answer)?;
+        let mut tasks = Vec::with_capacity(asked.len());
+        for answer in reply::list(answers)? {
+            let rows = row::rows(answer)?;
+            for Row { record, held, .. } in &rows {
+                if let Some(held) = held {
+                    self.watch_lease(record.seq, held, now);
+                }
+            }
+            tasks.push(rows.into_iter().map(Row::task).collect::<Result<Vec<_>, _>>()?);
+        }
+        let expired = row::rows(expired)?.into_iter().map(|row| row.record).collect();
+        let unsure = reply::list(unsure)?.iter().map(|flag| reply::is_text(flag, "1")).collect();
+        Ok(Round { tasks, expired, unsure })
     }
 
     /// Somebody else may have changed them meanwhile, which is as good.
@@ -79,6 +107,15 @@ impl Shared {
             tracing::warn!(%error, "tasks that nobody took come back when their leases run out");
         }
     }
+}
+
+/// What one call answered.
+struct Round {
+    /// Of each claim.
+    tasks: Vec<Vec<Task>>,
+    expired: Vec<Record>,
+    /// Whether there may be something behind what was passed, for each claim that got nothing.
+    unsure: Vec<bool>,
 }
 
 /// The arguments of `lua/claim.lua`.

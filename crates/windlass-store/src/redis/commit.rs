@@ -6,7 +6,7 @@ use windlass_core::{Change, Record, State, TaskId, Transition, UniqueKey};
 
 use super::Shared;
 use super::hints::Hint;
-use super::link::Args;
+use super::link::{Args, is_brief};
 use super::read::By;
 use super::row::{self, KeyFate, Step};
 use super::transact::Transaction;
@@ -172,10 +172,19 @@ impl Shared {
         let mut hint = Hint::default();
         steps.iter().for_each(|step| step.hint(&mut hint));
         let mut args = self.args(&hint);
-        args.number(steps.len() as u64);
+        args.outliving(steps.iter().any(Step::may_vanish)).number(steps.len() as u64);
         steps.iter().for_each(|step| step.args(&mut args, &row::name(step.before.seq)));
-        let answers = reply::list(self.call_and_tell(&script::COMMIT, &args, &hint).await?.value)?;
-        let committed = steps.into_iter().zip(answers).map(|(step, answer)| self.written(step, answer));
+        let answer = self.call_and_tell(&script::COMMIT, &args, &hint).await?;
+        let repeated = answer.repeated;
+        let committed = steps.into_iter().zip(reply::list(answer.value)?).map(|(step, answer)| {
+            // One that was to be forgotten, and is gone when that is asked for again, was forgotten by the first call or as good.
+            let removes = repeated && matches!(step.change, Change::Removed { .. });
+            let gone = removes.then(|| Box::new(step.after.clone()));
+            match (self.written(step, answer)?, gone) {
+                (Committed::Missing, Some(gone)) => Ok(Committed::Done(gone)),
+                (committed, _) => Ok(committed),
+            }
+        });
         let committed = committed.collect::<Result<_, _>>()?;
         self.heed(&hint);
         Ok(committed)
@@ -232,6 +241,13 @@ fn refusal(transition: &Transition, record: &Record, holder: Option<&Record>) ->
 }
 
 impl Step {
+    /// Whether the task may be forgotten before the answer is asked for again.
+    fn may_vanish(&self) -> bool {
+        self.after.state.is_terminal()
+            && !matches!(self.change, Change::Removed { .. })
+            && is_brief(self.after.retention_ms)
+    }
+
     /// What others must know of it.
     pub(super) fn hint(&self, hint: &mut Hint) {
         if !matches!(self.change, Change::Removed { .. } | Change::Checkpointed { .. }) {

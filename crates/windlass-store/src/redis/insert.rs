@@ -6,6 +6,7 @@ use windlass_core::{NewTask, Record};
 use super::Shared;
 use super::hints::Hint;
 use super::limits;
+use super::link::{Fence, is_brief};
 use super::outlook::Outlook;
 use super::plan::Plan;
 use super::row::{self, Row};
@@ -17,7 +18,7 @@ use crate::store::{Error, Insert, Inserted};
 const LIMIT_FULL_WORDS: usize = 3;
 
 impl Shared {
-    pub(super) async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {
+    pub(super) async fn insert(&self, insert: Insert, fence: Fence) -> Result<Vec<Inserted>, Error> {
         self.check_open()?;
         if insert.tasks.is_empty() {
             return Ok(Vec::new());
@@ -25,17 +26,18 @@ impl Shared {
         self.waits.settled().await;
         let alone = |task: &NewTask| task.unique.is_none() && task.body.dependencies().is_empty();
         if insert.tasks.iter().all(alone) && (!insert.atomic || insert.tasks.len() == 1) {
-            return self.insert_alone(&insert).await;
+            return self.insert_alone(&insert, fence).await;
         }
         let room = Room::Bounded { max_depth: insert.max_depth };
-        self.insert_by_plan(&insert.tasks, insert.atomic, room).await
+        self.insert_by_plan(&insert.tasks, insert.atomic, room, fence).await
     }
 
-    async fn insert_alone(&self, insert: &Insert) -> Result<Vec<Inserted>, Error> {
+    async fn insert_alone(&self, insert: &Insert, fence: Fence) -> Result<Vec<Inserted>, Error> {
         let records: Vec<Record> = insert.tasks.iter().map(|new| Record::submitted(new, 0)).collect();
         let mut hint = Hint::default();
         records.iter().for_each(|record| hint.add(record));
         let mut args = self.args(&hint);
+        args.fenced(fence).outliving(records.iter().any(|record| is_brief(record.retention_ms)));
         args.bound(insert.max_depth).number(LANES_MAX as u64).number(records.len() as u64);
         for (new, record) in insert.tasks.iter().zip(&records) {
             row::add_args(&mut args, new, record);
@@ -59,6 +61,7 @@ impl Shared {
         tasks: &[NewTask],
         atomic: bool,
         room: Room,
+        fence: Fence,
     ) -> Result<Vec<Inserted>, Error> {
         for _ in 0..CONFLICT_TRIES_MAX {
             let era = self.link.era();
@@ -72,7 +75,8 @@ impl Shared {
                 }
                 return Ok(plan.aborted());
             }
-            let (transaction, drafts) = plan.finish();
+            let (mut transaction, drafts) = plan.finish();
+            transaction.fence = fence;
             if transaction.is_empty() {
                 let answers = drafts.into_iter().map(|draft| draft.resolve(&[]));
                 let answers = answers.collect::<Result<Vec<_>, _>>()?;
@@ -106,6 +110,7 @@ fn inserted(answer: redis::Value, new: &NewTask, record: Record, repeated: bool)
         redis::Value::Array(words) if words.len() == LIMIT_FULL_WORDS => {
             Ok(Inserted::LimitFull(Box::new(limits::full(words)?)))
         }
+        value if reply::is_text(&value, "late") => Err(Error::Busy),
         redis::Value::Array(_) => {
             let row = Row::read(answer)?.ok_or_else(|| reply::wrong("a row without fields"))?;
             if repeated && new.body.fingerprint.is_none() {

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 use tokio::time::Instant;
 
 use super::replicas::Replicas;
+use super::reply;
 use super::script::{self, Script};
 use super::target::{Target, Wire};
 use crate::store::Error;
@@ -18,6 +20,10 @@ use crate::store::Error;
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// How long one answer may take. A script looks at a bounded number of tasks, so only a Redis that hangs takes longer.
 pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(5);
+/// What is kept for longer than this is still there when a call that was not answered is sent again.
+const KEPT_MS: u64 = 60_000;
+/// How long clocks are trusted to go alike.
+const HEARD_FOR: Duration = Duration::from_secs(60);
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
 pub(super) const PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -25,6 +31,8 @@ pub(super) struct Link {
     pub(super) wire: Wire,
     meta: String,
     part: Option<Part>,
+    /// When this process heard the time there, and what it was.
+    heard: Mutex<Option<(Instant, u64)>>,
     /// Who must have what is answered, if anybody.
     pub(super) replicas: Option<Replicas>,
 }
@@ -67,7 +75,7 @@ impl Link {
 
     /// On a connection whose servers have the scripts, or will be given them when they miss one.
     pub(super) fn on(wire: Wire, base: &str, part: Option<Part>) -> Link {
-        Link { wire, meta: format!("{base}meta"), part, replicas: None }
+        Link { wire, meta: format!("{base}meta"), part, heard: Mutex::default(), replicas: None }
     }
 
     /// Whether it is the only part, or the first.
@@ -80,6 +88,20 @@ impl Link {
         self.part.as_ref().map_or(0, |part| part.floor.load(Ordering::SeqCst))
     }
 
+    /// The time there and the largest number that was given out.
+    pub(super) async fn hear(&self) -> Result<u64, Error> {
+        let [time, number] = reply::fixed(self.run(&script::CLOCK, &Args::new("")).await?)?;
+        *self.heard.lock() = Some((Instant::now(), reply::number(time)?));
+        reply::number(number)
+    }
+
+    /// What the clock there shows in so long, or a little earlier; `None` if it was not heard of late.
+    pub(super) fn time_in(&self, ahead: Duration) -> Option<u64> {
+        let (at, time) = (*self.heard.lock())?;
+        let passed = at.elapsed();
+        (passed < HEARD_FOR).then(|| time + (passed + ahead).as_millis() as u64)
+    }
+
     pub(super) async fn run(&self, script: &Script, args: &Args) -> Result<Value, Error> {
         Ok(self.call(script, args).await?.value)
     }
@@ -89,15 +111,19 @@ impl Link {
         let mut patience = Patience::new(script.name);
         loop {
             let repeated = patience.repeated || self.wire.repeats();
-            let era = self.era();
             let error = match self.send(script, args, repeated).await {
-                Ok(value) if !script.promises() || self.is_kept(era).await? => {
-                    return Ok(Answer { value, repeated });
-                }
-                Ok(_) => {
-                    patience.repeated = true;
-                    continue;
-                }
+                Ok((value, history)) => match &self.replicas {
+                    Some(replicas) if script.promises() && !replicas.confirm(&history).await? => {
+                        // Another server would confirm it than the one that has it, and either may be the wrong one.
+                        self.wire.forsake();
+                        patience.repeated = true;
+                        if !patience.rest().await {
+                            return Err(replicas.unconfirmed(0));
+                        }
+                        continue;
+                    }
+                    _ => return Ok(Answer { value, repeated }),
+                },
                 Err(error) => error,
             };
             if error.kind() != ErrorKind::Server(ServerErrorKind::NoScript) {
@@ -116,10 +142,10 @@ impl Link {
         self.replicas.as_ref().map_or(0, Replicas::era)
     }
 
-    /// Whether what a script did or found in some era is where it must be; if not, it must be sent again.
+    /// Whether what was read since is where it must be; if not, it must be read again.
     pub(super) async fn is_kept(&self, era: u64) -> Result<bool, Error> {
         match &self.replicas {
-            Some(replicas) => replicas.confirm(era).await,
+            Some(replicas) => replicas.confirm_since(era).await,
             None => Ok(true),
         }
     }
@@ -146,20 +172,30 @@ impl Link {
         }
     }
 
-    async fn send(&self, script: &Script, args: &Args, repeated: bool) -> Result<Value, RedisError> {
+    /// The answer, and the history that was written to if somebody must confirm it.
+    async fn send(
+        &self,
+        script: &Script,
+        args: &Args,
+        repeated: bool,
+    ) -> Result<(Value, String), RedisError> {
         let mut command = redis::cmd("EVALSHA");
         command.arg(&script.hash).arg(1).arg(&self.meta);
         let again = if repeated { "1" } else { "0" };
         match &self.part {
             None => command.arg(again),
             Some(Part { shard, shards, .. }) => {
-                command.arg(format!("{again} {shard} {shards} {}", self.floor()))
+                let late = args.fence.map_or(String::new(), |fence| format!(" {fence}"));
+                command.arg(format!("{again} {shard} {shards} {}{late}", self.floor()))
             }
         };
         for arg in &args.list {
             command.arg(&arg[..]);
         }
-        command.query_async(&mut self.wire.clone()).await
+        match &self.replicas {
+            Some(replicas) => replicas.send(&self.wire, command).await,
+            None => Ok((command.query_async(&mut self.wire.clone()).await?, String::new())),
+        }
     }
 
     async fn load(&self, script: &Script) -> Result<(), RedisError> {
@@ -167,6 +203,11 @@ impl Link {
         command.arg("LOAD").arg(&script.source);
         command.query_async::<Value>(&mut self.wire.clone()).await.map(drop)
     }
+}
+
+/// Whether a task may be forgotten before a call about it is sent again for the last time.
+pub(super) fn is_brief(retention_ms: u64) -> bool {
+    retention_ms < KEPT_MS
 }
 
 /// How long to try while Redis is away.
@@ -190,9 +231,18 @@ impl Patience {
         }
         self.repeated |= error.is_io_error();
         tracing::debug!(what = self.what, %error, "calling Redis again");
+        self.rest().await;
+        Ok(())
+    }
+
+    /// `false` if the patience has ended.
+    async fn rest(&mut self) -> bool {
+        if Instant::now() + self.pause > self.deadline {
+            return false;
+        }
         tokio::time::sleep(self.pause).await;
         self.pause = (self.pause * 2).min(PAUSE_MAX);
-        Ok(())
+        true
     }
 }
 
@@ -222,7 +272,11 @@ pub(super) fn failed(what: &str, error: &RedisError) -> Error {
 #[derive(Debug, Default, Clone)]
 pub(super) struct Args {
     list: Vec<Bytes>,
+    fence: Fence,
 }
+
+/// The time of a part of a store that is spread after which a call is refused there.
+pub(super) type Fence = Option<u64>;
 
 impl Args {
     /// `hint` is what to tell other processes if anything changes.
@@ -232,8 +286,21 @@ impl Args {
         args
     }
 
+    /// The answer is kept for a while, in case the call is sent again when what it is about is forgotten.
+    pub(super) fn outliving(&mut self, outlives: bool) -> &mut Self {
+        if outlives && let Some(number) = self.list.get_mut(1) {
+            *number = [b"!", &number[..]].concat().into();
+        }
+        self
+    }
+
     pub(super) fn bytes(&mut self, bytes: impl Into<Bytes>) -> &mut Self {
         self.list.push(bytes.into());
+        self
+    }
+
+    pub(super) fn fenced(&mut self, fence: Fence) -> &mut Self {
+        self.fence = fence;
         self
     }
 

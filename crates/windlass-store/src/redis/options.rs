@@ -31,6 +31,8 @@ pub struct Options {
     pub(super) wanted: Option<Wanted>,
     /// Over how many slots of a cluster it is spread; `None` for as many as it was made with.
     pub(super) shards: Option<usize>,
+    /// How long what a name was put down for may be on its way, in a store that is spread; for tests.
+    pub(super) fence: Option<std::time::Duration>,
     /// Host and port or path, without secrets.
     pub(super) place: String,
 }
@@ -73,7 +75,14 @@ impl Options {
                 "wait_replicas is not for redis+cluster; its nodes have min-replicas-to-write".into(),
             ));
         }
-        Ok(Options { target, prefix, wanted, shards, place })
+        Ok(Options { target, prefix, wanted, shards, fence: None, place })
+    }
+
+    /// A store that is spread refuses what comes this long after its name was put down. Tests do not wait as long as others do.
+    #[doc(hidden)]
+    pub fn fenced(mut self, fence: std::time::Duration) -> Options {
+        self.fence = Some(fence);
+        self
     }
 
     /// What every key begins with: a hash tag, so that all of them are in one slot of a cluster. One that is spread has others

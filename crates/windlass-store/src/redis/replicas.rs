@@ -6,15 +6,22 @@
 //! finds it done and writes nothing, so what such an answer relies on is waited for too (`Link::is_kept`).
 //!
 //! Those who wait at one moment are asked for by one WAIT, on a connection of its own: it would hold up all others there. WAIT speaks of
-//! what its own connection wrote last, so that one touches a key first. A primary that was replaced between a script and its WAIT would
-//! confirm a write that it never had; it is known by the id of its replication, and the script is sent again.
+//! what its own connection wrote last, so that one touches a key first.
+//!
+//! That other connection may lead elsewhere: one of the two was made anew behind a change of primaries, or, while two servers both
+//! take themselves for the primary, each of them has one. Then replicas would confirm what they never got. So every script is sent with
+//! the question whose *history* it writes to, which is the id of the replication, and never the same after a server became the
+//! primary or began anew; and a WAIT counts only if it spoke of that very history. If not, the connection for it is made anew; if they still
+//! differ, the script is sent again for a while, and then its caller is told that nobody has confirmed it.
 //!
 //! Claims, extensions and the lead are not waited for: a lost one makes its task run again, which is what a lost lease does too.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use redis::Value;
-use tokio::sync::Mutex;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use redis::aio::ConnectionLike;
+use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind, Value};
 
 use super::link::failed;
 use super::reply;
@@ -39,12 +46,13 @@ const KEY_MS: u64 = 86_400_000;
 const TRIES_MAX: usize = 4;
 
 pub(super) struct Replicas {
-    connection: Wire,
+    target: Target,
+    connection: Mutex<Wire>,
     wanted: Wanted,
     key: String,
-    era: AtomicU64,
     asked: AtomicU64,
-    told: Mutex<Told>,
+    told: tokio::sync::Mutex<Told>,
+    seen: Mutex<Seen>,
 }
 
 impl std::fmt::Debug for Replicas {
@@ -59,8 +67,15 @@ struct Told {
     /// It spoke of everything that those up to this number wrote.
     upto: u64,
     confirmed: u64,
-    /// Whose replication it is.
-    history: Option<String>,
+    history: String,
+}
+
+/// What the connection for scripts leads to.
+#[derive(Debug, Default)]
+struct Seen {
+    history: String,
+    /// How often it was another one.
+    era: u64,
 }
 
 impl Replicas {
@@ -68,16 +83,15 @@ impl Replicas {
     pub(super) async fn open(target: &Target, wanted: Wanted, base: &str) -> Result<Replicas, Error> {
         let connection = target.connect_apart().await.map_err(|error| failed("connect", &error))?;
         let replicas = Replicas {
-            connection,
+            target: target.clone(),
+            connection: Mutex::new(connection),
             wanted,
             key: format!("{base}wait"),
-            era: AtomicU64::new(0),
             asked: AtomicU64::new(0),
-            told: Mutex::default(),
+            told: Default::default(),
+            seen: Mutex::default(),
         };
-        // Whose replication it is must be known before anything is written.
-        let (found, history) = replicas.ask().await?;
-        replicas.told.lock().await.history = Some(history);
+        let (found, _) = replicas.ask().await?;
         let Wanted { replicas: wanted, wait_ms } = wanted;
         if found < u64::from(wanted) {
             tracing::warn!(found, wanted, "fewer replicas than answers wait for: writes will be refused");
@@ -92,32 +106,79 @@ impl Replicas {
         self.wanted.replicas
     }
 
-    /// How often the primary was replaced, as far as it is known. It is asked before a script is sent.
-    pub(super) fn era(&self) -> u64 {
-        self.era.load(Ordering::SeqCst)
+    /// Sends a script with the question whose history it writes to. The question is first: a server that is no primary any more when
+    /// the script comes refuses it.
+    pub(super) async fn send(&self, wire: &Wire, script: Cmd) -> Result<(Value, String), RedisError> {
+        let mut both = redis::pipe();
+        both.cmd("INFO").arg("replication");
+        both.add_command(script);
+        let answers: [Value; 2] = match wire.clone().req_packed_commands(&both, 0, 2).await?.try_into() {
+            Ok(answers) => answers,
+            Err(_) => return Err((ErrorKind::Parse, "not as many answers as commands").into()),
+        };
+        let [info, answer] = answers;
+        let answer = answer.extract_error()?;
+        let info = String::from_redis_value(info.extract_error()?)?;
+        let history = history(&info).unwrap_or_default().to_owned();
+        let mut seen = self.seen.lock();
+        if seen.history != history {
+            *seen = Seen { history: history.clone(), era: seen.era + 1 };
+        }
+        Ok((answer, history))
     }
 
-    /// Called after a script has answered that was sent in some era. `false` if it must be sent again.
-    pub(super) async fn confirm(&self, era: u64) -> Result<bool, Error> {
+    /// How often scripts came to another history. It is asked before something is read that an answer may rely on.
+    pub(super) fn era(&self) -> u64 {
+        self.seen.lock().era
+    }
+
+    /// Whether enough replicas have all that was read since; `false` if it must be read again.
+    pub(super) async fn confirm_since(&self, era: u64) -> Result<bool, Error> {
+        let history = {
+            let seen = self.seen.lock();
+            (seen.era == era).then(|| seen.history.clone())
+        };
+        match history {
+            Some(history) => self.confirm(&history).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Called after a script has answered that wrote to this history. `false` if it must be sent again.
+    pub(super) async fn confirm(&self, history: &str) -> Result<bool, Error> {
         let own = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let mut told = self.told.lock().await;
-        if told.upto < own {
+        if told.upto < own || told.history != history {
             // Everybody who has asked by now has been answered by their script.
             let upto = self.asked.load(Ordering::SeqCst);
-            let (confirmed, history) = self.ask().await?;
-            if told.history.as_ref() != Some(&history) {
-                self.era.fetch_add(1, Ordering::SeqCst);
+            let mut answer = self.ask().await?;
+            if answer.1 != history {
+                self.reconnect().await?;
+                answer = self.ask().await?;
             }
-            *told = Told { upto, confirmed, history: Some(history) };
+            *told = Told { upto, confirmed: answer.0, history: answer.1 };
         }
-        if self.era() != era {
+        if told.history != history {
             return Ok(false);
         }
-        let Wanted { replicas: wanted, wait_ms } = self.wanted;
         match told.confirmed {
-            enough if enough >= u64::from(wanted) => Ok(true),
-            confirmed => Err(Error::Unconfirmed { confirmed, wanted, wait_ms }),
+            enough if enough >= u64::from(self.wanted.replicas) => Ok(true),
+            confirmed => Err(self.unconfirmed(confirmed)),
         }
+    }
+
+    pub(super) fn unconfirmed(&self, confirmed: u64) -> Error {
+        let Wanted { replicas: wanted, wait_ms } = self.wanted;
+        Error::Unconfirmed { confirmed, wanted, wait_ms }
+    }
+
+    /// To where one gets now.
+    async fn reconnect(&self) -> Result<(), Error> {
+        self.connection.lock().clone().forsake();
+        // Without its type, which would be a part of that of every call.
+        let connecting: BoxFuture<'_, _> = Box::pin(self.target.connect_apart());
+        *self.connection.lock() = connecting.await.map_err(|error| failed("connect", &error))?;
+        Ok(())
     }
 
     /// How many replicas have everything by now, and whose replication it is.
@@ -131,29 +192,37 @@ impl Replicas {
         let mut make = redis::cmd("SET");
         make.arg(&self.key).arg(1).arg("PX").arg(KEY_MS);
         for _ in 0..TRIES_MAX {
-            let answers: Result<[Value; 3], _> = match self.pipe(&touch).await {
+            let mut connection = self.connection.lock().clone();
+            let answers: Result<[Value; 3], _> = match touch.query_async::<Vec<Value>>(&mut connection).await
+            {
                 Ok(answers) => answers.try_into(),
                 // One that broke meanwhile is made again by the next call.
                 Err(error) if error.is_io_error() => continue,
+                Err(error) if is_replica(&error) => {
+                    self.reconnect().await?;
+                    continue;
+                }
                 Err(error) => return Err(failed("wait", &error)),
             };
             let [touched, info, confirmed] =
                 answers.map_err(|_| reply::wrong("an answer to WAIT of another shape"))?;
             if reply::number(touched)? > 0 {
-                return Ok((reply::number(confirmed)?, history(&reply::text(info)?)?));
+                let info = reply::text(info)?;
+                let history = history(&info).ok_or_else(|| reply::wrong("a replication without an id"))?;
+                return Ok((reply::number(confirmed)?, history.to_owned()));
             }
-            let made: Result<Value, _> = make.query_async(&mut self.connection.clone()).await;
+            let made: Result<Value, _> = make.query_async(&mut connection).await;
             made.map_err(|error| failed("wait", &error))?;
         }
-        Err(Error::Unconfirmed { confirmed: 0, wanted: replicas, wait_ms })
-    }
-
-    async fn pipe(&self, pipeline: &redis::Pipeline) -> Result<Vec<Value>, redis::RedisError> {
-        pipeline.query_async(&mut self.connection.clone()).await
+        Err(self.unconfirmed(0))
     }
 }
 
-fn history(info: &str) -> Result<String, Error> {
-    let id = info.lines().find_map(|line| line.strip_prefix("master_replid:"));
-    id.map(|id| id.trim().to_owned()).ok_or_else(|| reply::wrong("a replication without an id"))
+/// A server that was the primary before.
+fn is_replica(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+}
+
+fn history(info: &str) -> Option<&str> {
+    info.lines().find_map(|line| line.strip_prefix("master_replid:")).map(str::trim)
 }

@@ -7,7 +7,7 @@ use windlass_core::schedule::Schedule;
 
 use super::Shared;
 use super::hints::Loop;
-use super::link::Args;
+use super::link::{Args, Fence};
 use super::named::pairs;
 use super::plan::Plan;
 use super::{reply, script};
@@ -43,7 +43,11 @@ impl Shared {
         Ok(DueSchedules { schedules: schedules.collect::<Result<_, _>>()?, next: reply::maybe_number(next)? })
     }
 
-    pub(super) async fn write_schedule(&self, write: WriteSchedule) -> Result<ScheduleWritten, Error> {
+    pub(super) async fn write_schedule(
+        &self,
+        write: WriteSchedule,
+        fence: Fence,
+    ) -> Result<ScheduleWritten, Error> {
         self.check_open()?;
         self.waits.settled().await;
         let tasks = match &write.change {
@@ -68,6 +72,7 @@ impl Shared {
             let mut plan = Plan::new(self.outlook(tasks, room).await?, room);
             tasks.iter().for_each(|new| plan.weigh(new));
             let (mut transaction, drafts) = plan.finish();
+            transaction.fence = fence;
             transaction.guard_named(KIND, &write.id, seen);
             book.carry_out(&write);
             match book.get(&write.id) {

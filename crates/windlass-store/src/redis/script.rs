@@ -2,6 +2,8 @@
 
 use std::sync::LazyLock;
 
+use windlass_core::limits::{PLACES_OPENED_MAX, SHARES_TURNED_MAX, SHUT_MET_MAX};
+
 #[derive(Debug)]
 pub(super) struct Script {
     pub(super) name: &'static str,
@@ -21,7 +23,7 @@ impl Script {
             "claim" => concat!(include_str!("lua/choice.lua"), "\n", include_str!("lua/fronts.lua")),
             _ => "",
         };
-        let source = format!("{}\n{choice}\n{own}", shared.join("\n"));
+        let source = format!("{}{}\n{choice}\n{own}", bounds(), shared.join("\n"));
         let hash = redis::Script::new(&source).get_hash().to_owned();
         Script { name, source, hash }
     }
@@ -30,6 +32,13 @@ impl Script {
     pub(super) fn promises(&self) -> bool {
         matches!(self.name, "commit" | "insert" | "limit" | "pause" | "transact")
     }
+}
+
+/// What a call may do at most of what has no other bound.
+fn bounds() -> String {
+    format!(
+        "local PLACES_MAX, SHARES_TURNED_MAX, SHUT_MET_MAX = {PLACES_OPENED_MAX}, {SHARES_TURNED_MAX}, {SHUT_MET_MAX}\n"
+    )
 }
 
 macro_rules! scripts {
@@ -46,6 +55,7 @@ macro_rules! scripts {
 
 scripts! {
     CLAIM = "claim";
+    CLOCK = "clock";
     COMMIT = "commit";
     DUE = "due";
     ENDINGS = "endings";

@@ -53,7 +53,7 @@ use super::exchange::Voice;
 use super::link::{Link, Part};
 use super::options::Options;
 use super::target::Wire;
-use super::{RedisStore, Shared, open, reply};
+use super::{RedisStore, Shared, open};
 use crate::clock::Clock;
 use crate::store::{Durability, Error, Feature, Signals};
 
@@ -72,6 +72,7 @@ pub(super) struct Spread {
     /// The largest number that was seen.
     floor: Arc<AtomicU64>,
     numbers_read: Mutex<Instant>,
+    fence: Duration,
     known: homes::Known,
     /// They end with the store.
     _tasks: Mutex<JoinSet<()>>,
@@ -113,6 +114,7 @@ impl Spread {
             clock,
             floor,
             numbers_read: Mutex::new(Instant::now()),
+            fence: options.fence.unwrap_or(homes::FENCE),
             known: homes::Known::default(),
             _tasks: Mutex::new(tasks),
         };
@@ -162,12 +164,7 @@ impl Spread {
 async fn read_numbers(parts: Arc<Vec<Arc<RedisStore>>>, floor: Arc<AtomicU64>) -> Result<(), Error> {
     let read = |part: &Arc<RedisStore>| {
         let shared = Arc::clone(&part.shared);
-        async move {
-            match shared.link.ask(redis::cmd("HGET").arg(shared.key("meta")).arg("number")).await? {
-                redis::Value::Nil => Ok(0),
-                number => reply::number(number),
-            }
-        }
+        async move { shared.link.hear().await }
     };
     for number in try_join_all(parts.iter().map(read)).await? {
         floor.fetch_max(number, Ordering::SeqCst);

@@ -155,12 +155,29 @@ impl Sentinels {
         }
         answer
     }
+
+    /// The same for several commands, each of which has an answer of its own.
+    fn mind_all(&self, number: u64, answers: RedisResult<Vec<Value>>) -> RedisResult<Vec<Value>> {
+        for answer in answers.iter().flatten() {
+            if let Value::ServerError(error) = answer {
+                let _ = self.mind::<()>(number, Err(error.clone().into()));
+            }
+        }
+        self.mind(number, answers)
+    }
 }
 
 impl Wire {
     /// Whether a command may be sent more than once without a word.
     pub(super) fn repeats(&self) -> bool {
         matches!(self, Wire::Cluster(_))
+    }
+
+    /// Whoever connects this way after it asks the sentinels again, though nothing is broken.
+    pub(super) fn forsake(&self) {
+        if let Wire::Sentinel(sentinels, way) = self {
+            sentinels.current[*way as usize].lock().take();
+        }
     }
 
     /// The answers of every primary to a command that has no key.
@@ -198,7 +215,7 @@ impl ConnectionLike for Wire {
             Wire::Cluster(cluster) => cluster.req_packed_commands(pipeline, offset, count),
             Wire::Sentinel(sentinels, way) => Box::pin(async move {
                 let (number, mut primary) = sentinels.primary(*way).await?;
-                sentinels.mind(number, primary.req_packed_commands(pipeline, offset, count).await)
+                sentinels.mind_all(number, primary.req_packed_commands(pipeline, offset, count).await)
             }),
         }
     }

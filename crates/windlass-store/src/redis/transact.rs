@@ -5,7 +5,7 @@ use windlass_core::{NewTask, Record};
 
 use super::Shared;
 use super::hints::Hint;
-use super::link::Args;
+use super::link::{Args, Fence};
 use super::row::{self, Step};
 use super::{reply, script};
 use crate::store::Error;
@@ -19,6 +19,7 @@ pub(super) struct Transaction {
     /// The acts that add tasks, by their place.
     adds: Vec<usize>,
     pub(super) hint: Hint,
+    pub(super) fence: Fence,
 }
 
 /// What the acts answered.
@@ -94,12 +95,15 @@ impl Transaction {
 impl Shared {
     /// `None` if something is not as it was seen any more: nothing was done.
     pub(super) async fn transact(&self, transaction: Transaction) -> Result<Option<Done>, Error> {
-        let Transaction { guards, guard_count, acts, act_count, adds, hint } = transaction;
+        let Transaction { guards, guard_count, acts, act_count, adds, hint, fence } = transaction;
         let mut args = self.args(&hint);
-        args.number(guard_count).append(guards).number(act_count).append(acts);
+        args.fenced(fence).number(guard_count).append(guards).number(act_count).append(acts);
         let answer = self.call_and_tell(&script::TRANSACT, &args, &hint).await?.value;
         if reply::is_text(&answer, "crowded") {
             return Err(Error::TooManyLanes);
+        }
+        if reply::is_text(&answer, "late") {
+            return Err(Error::Busy);
         }
         if reply::is_text(&answer, "stale") {
             self.renew_limits_mark().await?;

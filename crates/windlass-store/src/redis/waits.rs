@@ -22,6 +22,7 @@ use windlass_core::limits::CLAIM_PAIRS_MAX;
 use windlass_core::{Name, Task};
 
 use super::Shared;
+use super::handover::Handover;
 use super::hints::Lane;
 use crate::store::{Claim, Error};
 use crate::waiting::{Ticket, Waiting};
@@ -275,7 +276,9 @@ impl Shared {
                 shared.give_back(tasks).await;
             }
         });
-        answer.await.unwrap_or(Err(Error::Closed))
+        let shared = Arc::clone(self);
+        let back = |tasks: Vec<Task>| drop(tokio::spawn(async move { shared.give_back(tasks).await }));
+        Handover { answer, back: Some(back) }.taken().await
     }
 
     /// Serves those who wait, until the store is closed.

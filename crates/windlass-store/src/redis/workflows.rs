@@ -5,7 +5,7 @@ use windlass_core::limits::{ANSWER_BYTES_MAX, CONFLICT_TRIES_MAX, PAGE_ROWS_MAX}
 use windlass_core::{Name, Record, Workflow};
 
 use super::Shared;
-use super::link::Args;
+use super::link::{Args, Fence};
 use super::plan::Plan;
 use super::read::Walk;
 use super::row::Row;
@@ -14,7 +14,11 @@ use crate::depth::Room;
 use crate::store::{Error, InsertWorkflow, Inserted, ListWorkflows, Page, Span, WorkflowInserted};
 
 impl Shared {
-    pub(super) async fn insert_workflow(&self, insert: InsertWorkflow) -> Result<WorkflowInserted, Error> {
+    pub(super) async fn insert_workflow(
+        &self,
+        insert: InsertWorkflow,
+        fence: Fence,
+    ) -> Result<WorkflowInserted, Error> {
         self.check_open()?;
         if let Some(refused) = insert.refusal() {
             return Ok(refused);
@@ -49,6 +53,7 @@ impl Shared {
                 return Ok(WorkflowInserted::Refused(plan.aborted()));
             }
             let (mut transaction, drafts) = plan.finish();
+            transaction.fence = fence;
             transaction.guard("is", &["workflows", insert.id.as_str(), ""]);
             transaction.put(
                 "workflows",

@@ -1,6 +1,8 @@
 //! The store on Redis passes the suite, on a real server that these tests start and that ends with them.
 
 mod access;
+mod again;
+mod apart;
 pub(crate) mod cluster;
 mod cut;
 mod failover;
@@ -10,6 +12,7 @@ mod honest;
 mod replicas;
 pub(crate) mod sentinel;
 mod shared;
+mod slices;
 mod spread;
 
 use std::net::TcpListener;

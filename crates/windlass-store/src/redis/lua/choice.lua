@@ -4,9 +4,18 @@
 
 -- Looks at Redis of this call: one that took many ends early.
 local looks = 0
+-- What this call met shut, or left behind by a call that broke off, and took out of the orders. One that met many leaves the rest to the
+-- next call: `unsure` says that there may be more behind it.
+local met, unsure = 0, false
+
+local function is_enough()
+  unsure = unsure or met >= SHUT_MET_MAX
+  return met >= SHUT_MET_MAX
+end
 
 -- The lane of a closed type is taken out of the order of its queue.
 local function shut_lane(queue, kind, set, member)
+  met = met + 1
   call("ZREM", base .. set .. "/" .. queue, member)
   call("SADD", base .. "shut/1/" .. kind, queue)
 end
@@ -52,6 +61,9 @@ local function first_plain(queue, types, from)
     end
     local level, kind = string.match(head[1], "^(%d+) (%S+)$")
     if closed(gate_of("1/" .. kind)) then
+      if is_enough() then
+        return nil
+      end
       shut_lane(queue, kind, "lanes", head[1])
     else
       local found = first_at(base .. "ready/" .. queue .. "/" .. kind, tonumber(level))
@@ -80,6 +92,10 @@ local function first_share(queue, kind, from, till)
         order = tonumber(string.sub(rank, 20, RANK)), rank = string.sub(rank, 1, RANK),
       }
     end
+    if is_enough() then
+      return nil
+    end
+    met = met + 1
     local before = rank_at(lane, level)
     call("ZREM", base .. "ranks/" .. lane, rank)
     call("SADD", base .. "shut/2/" .. key, lane)
@@ -109,11 +125,17 @@ local function first_keyed(queue, types, from)
     end
     local level, kind = tonumber(string.sub(top, 1, 3)), string.sub(top, RANK + 1)
     if closed(gate_of("1/" .. kind)) then
+      if is_enough() then
+        return nil
+      end
       shut_lane(queue, kind, "tops", top)
     else
       local found = first_share(queue, kind, level, string.format("(%03d", level + 1))
       if found and found.rank .. kind == top then
         return found
+      end
+      if unsure then
+        return nil
       end
       -- Whom this stood for cannot be served, or a call that broke off left it behind.
       call("ZREM", base .. "tops/" .. queue, top)

@@ -5,8 +5,8 @@
 -- ARGV[6]  how many expired tasks may be passed over.
 -- ARGV[7]  how many claims. For each: worker, length of the lease, "weighted" or "strict", most tasks, draws (16 hex digits
 --          each), number of types or "-1" for all, the types, number of queues, and each with its weight.
--- Returns the rows of tasks that were passed over because they expired, which Rust cancels, and for each claim the rows
--- that it got, with bodies.
+-- Returns the rows of tasks that were passed over because they expired, which Rust cancels; for each claim the rows
+-- that it got, with bodies; and for each "1" if it got nothing and there may be something behind what the call met shut.
 --
 -- The choice among queues is that of core's `choice::pick`, draw by draw: next to the data there is no other language. In a
 -- queue without keys and ageing the fronts of the lanes are kept in a heap for the length of a claim, so that a task costs
@@ -16,9 +16,8 @@
 
 go_on_when_full()
 local now, enough, expired_max = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local memory = base .. "done/" .. nonce
 -- A claim that has something ends when the call has looked this often: about ten milliseconds of Redis. One that has nothing goes
--- on past what it finds shut, each of which it takes out of the order for those who come after it.
+-- on past what it finds shut, each of which it takes out of the order for those who come after it, up to a bound (choice.lua).
 local LOOKS_MAX = 10000
 
 if again then
@@ -36,14 +35,17 @@ if again then
         end
       end
     end
-    return { {}, answers }
+    return { {}, answers, {} }
   end
 end
 
-local numbers = call("HMGET", KEYS[1], "claims", "beat", "limits")
+local numbers = call("HMGET", KEYS[1], "claims", "beat", "limits", "turning", "opening")
 local claims, beat = tonumber(numbers[1] or 0), tonumber(numbers[2] or 0)
-limited = tonumber(numbers[3] or 0) > 0
+limited, turning = tonumber(numbers[3] or 0) > 0, numbers[4] and true
 local gates_at = advance(now)
+if numbers[5] then
+  go_on_opening()
+end
 local passed = {}
 local at = 8
 -- How often a start closed a gate.
@@ -59,12 +61,18 @@ local function best(source)
   if source.best and source.seen == closings then
     return source.best
   end
+  local before = unsure
+  unsure = false
   if known.fair or known.every then
     source.best = best_of(known.name, source.types, known.every)
   else
     source.best = best_plain(source)
   end
-  source.seen = closings
+  if unsure then
+    -- What was found before the search ended early need not be the best.
+    source.best = nil
+  end
+  source.seen, unsure = closings, unsure or before
   return source.best
 end
 
@@ -150,6 +158,7 @@ local function serve()
   end
 
   local rows, bytes = {}, 0
+  unsure = false
   while #rows < most and bytes < enough and #passed < expired_max and 16 * (drawn + 2) <= #draws
     and (#rows == 0 or looks < LOOKS_MAX) do
     local source = pick()
@@ -183,9 +192,10 @@ local function serve()
   return rows
 end
 
-local answers, names, got = {}, {}, false
+local answers, names, blind, got = {}, {}, {}, false
 for i = 1, tonumber(ARGV[7]) do
   answers[i] = serve()
+  blind[i] = unsure and #answers[i] == 0 and "1" or "0"
   names[i] = {}
   for j, row in ipairs(answers[i]) do
     names[i][j] = row[#row]
@@ -210,10 +220,10 @@ end
 settle()
 if got then
   call("HSET", KEYS[1], "claims", text(claims), "beat", text(beat))
-  call("SET", memory, cjson.encode(names), "PX", 20000)
+  call("SET", memory, cjson.encode(names), "PX", MEMORY_MS)
 end
 local expired = {}
 for i, name in ipairs(passed) do
   expired[i] = show(name, false)
 end
-return { expired, answers }
+return { expired, answers, blind }

@@ -3,6 +3,10 @@
 -- ARGV[4]  how many; the arguments of `change` follow for each.
 -- Returns for each "done" with its place in line, "conflict" or "missing".
 
+local before = remembered()
+if before then
+  return before
+end
 go_on_when_full()
 local answers = {}
 local changed = false
@@ -12,6 +16,7 @@ for i = 1, tonumber(ARGV[4]) do
 end
 settle()
 if changed then
+  remember(answers)
   tell()
 end
 return answers

@@ -135,6 +135,9 @@ local function best_plain(source)
     if not closed(gate_of("1/" .. lane.kind)) then
       return { kind = lane.kind, name = lane.entries[lane.next], lane = lane }
     end
+    if is_enough() then
+      return nil
+    end
     shut_lane(lane.queue, lane.kind, "lanes", string.format("%03d %s", (split(first.score)), lane.kind))
     source.heap[1] = source.heap[#source.heap]
     source.heap[#source.heap] = nil

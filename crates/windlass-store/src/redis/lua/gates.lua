@@ -10,6 +10,8 @@
 --
 -- Nothing is moved when a gate closes. A claim that meets a lane whose gate is closed takes it out of the order that claims
 -- look at and notes it in shut/<limit>; when the gate opens, what is noted there goes back, and those who wait are told.
+-- A call puts back a bounded number of lanes (PLACES_MAX). What is left stays noted, the limit stands in `opening`, `meta` says that there
+-- is such a limit, and claims and whoever leads go on.
 
 -- By how much the counters of this call change, by hash and field: they are written once, at its end.
 local moves = {}
@@ -66,10 +68,12 @@ local function waiting_under(limit)
   return tonumber(call("HGET", base .. "waiting", limit) or 0) + moved("waiting", limit)
 end
 
-local limited
+-- Whether there are limits at all, and whether shares of some queue have yet to get or lose turns (lanes.lua).
+local limited, turning
 local function is_limited()
   if limited == nil then
-    limited = tonumber(call("HGET", KEYS[1], "limits") or 0) > 0
+    local numbers = call("HMGET", KEYS[1], "limits", "turning")
+    limited, turning = tonumber(numbers[1] or 0) > 0, numbers[2] and true
   end
   return limited
 end
@@ -213,16 +217,21 @@ local show_lane, show_share
 
 -- Where something can be served again, for those who wait.
 local openings = {}
+-- How many more places this call may put back.
+local places_left = PLACES_MAX
 
--- A gate opened: what it kept away goes back into the orders.
-local function open_up(gate)
-  local scope, name = string.sub(gate.limit, 1, 1), string.sub(gate.limit, 3)
-  if scope == "0" then
-    openings[#openings + 1] = name .. "/*"
-    return
-  end
-  local shut = base .. "shut/" .. gate.limit
-  for _, place in ipairs(call("SMEMBERS", shut)) do
+-- Whoever leads has something to go on with, if nobody else does before.
+local function tell_leader()
+  call("PUBLISH", base .. "hints", "- - - +g")
+end
+
+-- A limit is open: some of what it kept away goes back into the orders. Returns whether that is all.
+local function put_back(limit)
+  local scope, name = string.sub(limit, 1, 1), string.sub(limit, 3)
+  local shut = base .. "shut/" .. limit
+  local places = places_left > 0 and call("SPOP", shut, places_left) or {}
+  places_left = places_left - #places
+  for _, place in ipairs(places) do
     if scope == "1" then
       show_lane(place, name)
       place = place .. "/" .. name
@@ -231,7 +240,37 @@ local function open_up(gate)
     end
     openings[#openings + 1] = place
   end
-  call("DEL", shut)
+  return call("EXISTS", shut) == 0
+end
+
+-- A gate opened.
+local function open_up(gate)
+  if string.sub(gate.limit, 1, 1) == "0" then
+    openings[#openings + 1] = string.sub(gate.limit, 3) .. "/*"
+  elseif not put_back(gate.limit) then
+    call("SADD", base .. "opening", gate.limit)
+    call("HSET", KEYS[1], "opening", 1)
+    tell_leader()
+  end
+end
+
+-- Goes on with gates that opened and had more to put back than one call may. Returns whether there is more.
+local function go_on_opening()
+  local opening = base .. "opening"
+  for _, limit in ipairs(call("SRANDMEMBER", opening, PLACES_MAX)) do
+    -- Of one that closed again meanwhile the rest stays noted until it opens.
+    if closed(gate_of(limit)) or put_back(limit) then
+      call("SREM", opening, limit)
+    end
+    if places_left <= 0 then
+      break
+    end
+  end
+  if call("EXISTS", opening) == 1 then
+    return true
+  end
+  call("HDEL", KEYS[1], "opening")
+  return false
 end
 
 -- The clocks of processes differ a little, and to a gate time must not go back each time that another one asks: the latest that any

@@ -9,8 +9,7 @@
 -- there. An entry stays as long as somebody who asked for it may still be on the way (see spread/homes.rs); `gone` holds
 -- those that may be dropped after that.
 
-local clock = call("TIME")
-local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
+local now = time_here()
 local homes, gone = base .. "homes", base .. "homes_gone"
 local answers = {}
 for i = 1, tonumber(ARGV[4]) do

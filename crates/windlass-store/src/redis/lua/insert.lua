@@ -4,7 +4,10 @@
 -- ARGV[5]  how many queues there may be.
 -- ARGV[6]  how many tasks; the arguments of `add` follow for each.
 -- Returns "crowded" if there are too many queues; else for each its number; or, if its id is taken, the row of the task that has it, with its body: whether the
--- submit repeats that one is for Rust to say; or "full"; or "full", the limit that as many wait under as may, and how many.
+-- submit repeats that one is for Rust to say; or "full"; or "late", if it would be new but comes too late; or "full", the limit that as many wait under as may, and how many.
+--
+-- A call that is repeated finds its tasks by their ids, unless they are kept so shortly that they may have ended and be forgotten by
+-- then: those are remembered by the number of the call.
 --
 -- Batches in which tasks look at each other or at others (unique keys, dependencies, all or nothing) come through
 -- transact.lua. This is the way of nearly all submits, in one call and without reading anything first.
@@ -22,6 +25,7 @@ local function full(queue, kind, key)
   end
 end
 
+local before, late = remembered() or {}, is_late()
 local queues = {}
 for i = 1, tonumber(ARGV[6]) do
   queues[ARGV[15 + (i - 1) * ADD_ARGS]] = true
@@ -30,13 +34,17 @@ if not has_room(queues, tonumber(ARGV[5])) then
   return "crowded"
 end
 
-local answers = {}
+local answers, numbers = {}, {}
 local added = false
 for i = 1, tonumber(ARGV[6]) do
   local at = 7 + (i - 1) * ADD_ARGS
   local taken = call("HGET", base .. "ids", ARGV[at])
-  if taken then
+  if before[i] then
+    answers[i] = before[i]
+  elseif taken then
     answers[i] = show(taken, true)
+  elseif late then
+    answers[i] = "late"
   elseif bound and waiting_in(ARGV[at + 8]) >= bound then
     answers[i] = "full"
   else
@@ -46,8 +54,12 @@ for i = 1, tonumber(ARGV[6]) do
       added = true
     end
   end
+  numbers[i] = type(answers[i]) == "number" and answers[i]
 end
 settle()
+if added then
+  remember(numbers)
+end
 if added then
   tell()
 end

@@ -11,6 +11,7 @@
 --   rounds/<queue>, rounds/<lane>   by level: shares that have a turn, how far the claims have come that look at all of this, how
 --                      far any claim has come, what the tasks without a key have paid
 --   shares/<key>, parties/<queue>   where a key has turns; who has turns in a queue
+--   turning, turning/<queue>   queues that began or ended to age, and their shares that have yet to get or lose turns
 --
 -- `lanes` and `tops` may lack what a closed gate keeps away (gates.lua), and may have a level whose gate is closed.
 
@@ -179,10 +180,70 @@ local function head_of(lane, key)
   end
 end
 
+-- The levels at which a line has tasks, with the first of each.
+local function levels_of(key)
+  local levels, from = {}, 0
+  while true do
+    local first = call("ZRANGEBYSCORE", key, text(from * ORDERS), "+inf", "WITHSCORES", "LIMIT", 0, 1)
+    if not first[1] then
+      return levels
+    end
+    local level, order = split(first[2])
+    levels[#levels + 1] = { level = level, order = order }
+    from = level + 1
+  end
+end
+
+-- A share gets a turn at every level of its tasks, or keeps only that of the first.
+local function set_turns(queue, kind, key, aged)
+  local lane = queue .. "/" .. kind
+  for i, first in ipairs(levels_of(base .. "ready/" .. lane .. "/" .. key)) do
+    if not aged and i > 1 then
+      set_first(queue, kind, key, first.level, nil)
+    elseif aged and not turn_at(lane, key, first.level) then
+      set_first(queue, kind, key, first.level, first.order)
+    end
+  end
+end
+
+-- When a queue begins or ends to age, its shares are turned over some at a time: those in turning/<queue> are as they were before. One that
+-- is touched is turned over first.
+local function turn_share(row, aged)
+  if call("SREM", base .. "turning/" .. row.queue, row.kind .. "/" .. row.key) == 1 then
+    set_turns(row.queue, row.kind, row.key, aged)
+  end
+end
+
+-- Turns some more shares over. Returns whether there are others.
+local function go_on_turning()
+  local left = SHARES_TURNED_MAX
+  for _, queue in ipairs(call("SRANDMEMBER", base .. "turning", SHARES_TURNED_MAX)) do
+    local shares = left > 0 and call("SPOP", base .. "turning/" .. queue, left) or {}
+    left = left - #shares
+    for _, party in ipairs(shares) do
+      local kind, key = string.match(party, "^(.*)/(.*)$")
+      set_turns(queue, kind, key, ages(queue))
+    end
+    if call("EXISTS", base .. "turning/" .. queue) == 0 then
+      call("SREM", base .. "turning", queue)
+    end
+  end
+  if call("EXISTS", base .. "turning") == 1 then
+    return true
+  end
+  call("HDEL", KEYS[1], "turning")
+  turning = false
+  return false
+end
+
 local function enter_share(name, row)
   local lane, level, order = row.queue .. "/" .. row.kind, level_of(row), tonumber(row.order)
+  local aged = ages(row.queue)
+  if turning then
+    turn_share(row, aged)
+  end
   call("ZADD", base .. "ready/" .. lane .. "/" .. row.key, text(level * ORDERS + order), name)
-  if ages(row.queue) then
+  if aged then
     local _, first = turn_at(lane, row.key, level)
     if not first or order < first then
       set_first(row.queue, row.kind, row.key, level, order)
@@ -201,7 +262,10 @@ end
 
 local function leave_share(name, row)
   local lane, level, order = row.queue .. "/" .. row.kind, level_of(row), tonumber(row.order)
-  local ready = base .. "ready/" .. lane .. "/" .. row.key
+  local ready, aged = base .. "ready/" .. lane .. "/" .. row.key, ages(row.queue)
+  if turning then
+    turn_share(row, aged)
+  end
   if call("ZREM", ready, name) == 0 then
     return
   end
@@ -210,7 +274,7 @@ local function leave_share(name, row)
     return
   end
   local next
-  if ages(row.queue) then
+  if aged then
     next = first_at(ready, level)
   else
     next = call("ZRANGE", ready, 0, 0, "WITHSCORES")
@@ -244,20 +308,6 @@ local function leave_line(name, row)
   end
   if call("ZREM", base .. "ready/" .. row.queue .. "/" .. row.kind, name) == 1 then
     show_head(row.queue, row.kind, level_of(row))
-  end
-end
-
--- The levels at which a line has tasks, with the first of each.
-local function levels_of(key)
-  local levels, from = {}, 0
-  while true do
-    local first = call("ZRANGEBYSCORE", key, text(from * ORDERS), "+inf", "WITHSCORES", "LIMIT", 0, 1)
-    if not first[1] then
-      return levels
-    end
-    local level, order = split(first[2])
-    levels[#levels + 1] = { level = level, order = order }
-    from = level + 1
   end
 end
 

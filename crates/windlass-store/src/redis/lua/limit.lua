@@ -5,12 +5,11 @@
 -- Returns "many", or "1" if there was one before, else "0".
 --
 -- It holds from the next claim on: what runs is counted already. Of a queue that begins to age every priority of a key gets a turn
--- of its own; when it ages no more only the first of all counts again.
+-- of its own; when it ages no more only the first of all counts again. With very many keys that takes several calls (lanes.lua).
 
 go_on_when_full()
 local limit, written = ARGV[5], ARGV[6]
 local now = gate_time(tonumber(ARGV[4]))
-local memory = base .. "done/" .. nonce
 local before = again and call("GET", memory)
 if before then
   return before
@@ -49,16 +48,13 @@ call("HINCRBY", KEYS[1], "depths", (new and new.depth and 1 or 0) - (old and old
 
 local queue = string.match(limit, "^0/(.*)$")
 if queue and (new and new.ageing ~= nil) ~= (old and old.ageing ~= nil or false) then
-  for _, party in ipairs(call("SMEMBERS", base .. "parties/" .. queue)) do
-    local kind, key = string.match(party, "^(.*)/(.*)$")
-    for i, first in ipairs(levels_of(base .. "ready/" .. queue .. "/" .. party)) do
-      if new and new.ageing then
-        if not turn_at(queue .. "/" .. kind, key, first.level) then
-          set_first(queue, kind, key, first.level, first.order)
-        end
-      elseif i > 1 then
-        set_first(queue, kind, key, first.level, nil)
-      end
+  -- All that have turns, some of which this call turns over.
+  if call("SUNIONSTORE", base .. "turning/" .. queue, base .. "parties/" .. queue) > 0 then
+    call("SADD", base .. "turning", queue)
+    call("HSET", KEYS[1], "turning", 1)
+    turning = true
+    if go_on_turning() then
+      tell_leader()
     end
   end
 end
@@ -67,7 +63,7 @@ if was and not closed(new) then
 end
 tell_openings()
 if new and new.drained then
-  call("PUBLISH", base .. "hints", "- - - +g")
+  tell_leader()
 end
-call("SET", memory, answer, "PX", 20000)
+call("SET", memory, answer, "PX", MEMORY_MS)
 return answer

@@ -3,9 +3,11 @@
 --
 -- KEYS[1]  the key `meta`; every other key of the store has the same beginning, which is a hash tag.
 -- ARGV[1]  "1" if this very call was sent before and its answer was lost, else "0". In a store that is spread (spread.rs)
---          there follow the number of this part, how many parts there are, and the largest number that the caller has seen.
+--          there follow the number of this part, how many parts there are, the largest number that the caller has seen, and
+--          perhaps the time of this server after which the call comes too late (`is_late`).
 -- ARGV[2]  what to tell other processes if anything changes (see hints.rs), or "".
--- ARGV[3]  a number that only this call has: it tells a repeated commit from a conflict.
+-- ARGV[3]  a number that only this call has: it tells a repeated commit from a conflict. It begins with "!" if what the call is
+--          about may be forgotten before the call is repeated: then the answer is kept for a while (`remember`).
 --
 -- A row is the hash t/<name>, where <name> is the task's number in 14 digits, so that equal times sort by number:
 --   i  the line below: all that scripts need to know of a task
@@ -25,6 +27,24 @@ local call = redis.call
 local function go_on_when_full()
   call("DEL", base .. "none")
 end
+
+-- Longer than a call is tried (link.rs).
+local MEMORY_MS = 20000
+local memory = base .. "done/" .. nonce
+local outlives = string.sub(nonce, 1, 1) == "!"
+
+-- What this call answered before, if it was kept.
+local function remembered()
+  local before = again and outlives and call("GET", memory)
+  return before and cjson.decode(before)
+end
+
+local function remember(answers)
+  if outlives then
+    call("SET", memory, cjson.encode(answers), "PX", MEMORY_MS)
+  end
+end
+
 local PENDING, RUNNING, COMPLETED, CANCELLED = "2", "3", "5", "7"
 -- Orders are below this, so that priority and order fit into the 53 bits of a score.
 local ORDERS = 35184372088832
@@ -42,7 +62,7 @@ end
 -- The next number of a task or of a place in line. A part of a store that is spread gives out only those that leave its own
 -- number when they are divided by the number of parts, and none below what the caller has seen in another one.
 local function next_number()
-  local part, parts, seen = string.match(ARGV[1], "^%d (%d+) (%d+) (%d+)$")
+  local part, parts, seen = string.match(ARGV[1], "^%d (%d+) (%d+) (%d+)")
   if not part then
     return call("HINCRBY", KEYS[1], "number", 1)
   end
@@ -50,6 +70,18 @@ local function next_number()
   local number = last + 1 + (tonumber(part) - last - 1) % tonumber(parts)
   call("HSET", KEYS[1], "number", text(number))
   return number
+end
+
+local function time_here()
+  local clock = call("TIME")
+  return tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
+end
+
+-- Whether the names that the caller has put down for this call may have been given to others by now (spread/homes.rs): it was
+-- held up on its way for that long.
+local function is_late()
+  local before = string.match(ARGV[1], "^%d %d+ %d+ %d+ (%d+)$")
+  return before and time_here() > tonumber(before)
 end
 
 local function parse(line)

@@ -23,12 +23,11 @@
 --   told <parent> <child>          it waits no more
 --   back ...                       a task as another store had it
 --   reach <number>                 no task is given this number or a lower one
--- Returns "stale" or "crowded" if a guard fails; else an answer for each act.
+-- Returns "late" if it comes too late (`is_late`), "stale" or "crowded" if a guard fails; else an answer for each act.
 --
 -- This is the way of all that is rare. A repeated call would find its own work in the way, so what was answered is kept
 -- for a while under the number of the call.
 
-local memory = base .. "done/" .. nonce
 if again then
   local before = call("GET", memory)
   if before then
@@ -94,6 +93,9 @@ local guards = {
   end,
 }
 
+if is_late() then
+  return "late"
+end
 for _ = 1, tonumber(ARGV[4]) do
   local word = next_arg()
   if not guards[word]() then
@@ -224,5 +226,5 @@ for i = 1, tonumber(next_arg()) do
 end
 settle()
 tell()
-call("SET", memory, cjson.encode(answers), "PX", 20000)
+call("SET", memory, cjson.encode(answers), "PX", MEMORY_MS)
 return answers

@@ -15,6 +15,7 @@ use windlass_core::choice::{Draws, Mode, Queue, pick};
 use windlass_core::limits::ANSWER_BYTES_MAX;
 use windlass_core::{Name, Task};
 
+use super::super::handover::Handover;
 use super::super::{Shared, reply};
 use super::Spread;
 use crate::store::{Claim, Error};
@@ -88,14 +89,19 @@ impl Spread {
             // What was served before an error is served.
             let result = result.or_else(|error| if served.0.is_empty() { Err(error) } else { Ok(()) });
             let kept = served.keep().await;
-            let tasks = kept.iter().map(|(task, _)| task.clone()).collect();
-            if reply.send(result.map(|()| tasks)).is_err() {
-                for (task, shared) in kept {
-                    shared.give_back(vec![task]).await;
-                }
+            if let Err(Ok(kept)) = reply.send(result.map(|()| kept)) {
+                give_back(kept).await;
             }
         });
-        answer.await.unwrap_or(Err(Error::Closed))
+        let back = |kept| drop(tokio::spawn(give_back(kept)));
+        let kept = Handover { answer, back: Some(back) }.taken().await?;
+        Ok(kept.into_iter().map(|(task, _)| task).collect())
+    }
+}
+
+async fn give_back(kept: Vec<(Task, Arc<Shared>)>) {
+    for (task, shared) in kept {
+        shared.give_back(vec![task]).await;
     }
 }
 

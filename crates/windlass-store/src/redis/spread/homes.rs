@@ -4,30 +4,39 @@
 //! entry (nothing happened), behind it (an entry without a thing) and behind both. And two may want one name in different
 //! parts: the entry is put down once, so the second one finds the part of the first and looks there. What it finds is the
 //! answer (a taken id; for unique keys see `keys.rs`). If it finds nothing, the first one may be dead or on its way, and nobody can tell. But
-//! nobody is on the way for ever: a call is given up after [`super::super::link::PATIENCE`], so an entry that nobody asked
-//! for during [`SETTLED_MS`] can be replaced, if it is still the same. Until then the second one is told to come back.
-//! Whoever wants the name where it is already goes on at once, and makes the entry young again.
+//! nobody is on the way for ever: what a name was put down for must be written within [`FENCE`], or its part refuses it. So an
+//! entry that nobody asked for during [`SETTLED_MS`] can be replaced, if it is still the same. Until then the second one is told to
+//! come back. Whoever wants the name where it is already goes on at once, and makes the entry young again.
+//!
+//! The fence is a time of the clock of the part that is written to, and taken before the name is put down; the age of an entry is
+//! told by the clock of its share of the directory. So neither two clocks nor that of the process are compared, and a process that
+//! was stopped for an hour in between is refused like a packet that was on its way for so long. It relies on clocks of servers that
+//! are not set forward or back by more than the difference of the two.
 //!
 //! Entries leave the same way: what is forgotten is noted, and after that time its entry is dropped if it is still as it
 //! was and nothing has the name. A process that dies in between leaves an entry behind, which costs a few bytes and is replaced
 //! by the next one who wants the name.
 
-use std::collections::HashMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use parking_lot::Mutex;
 use windlass_core::{Name, Record, TaskId};
 
-use super::super::link::Args;
+use super::super::link::{Args, Fence};
 use super::super::read::By;
 use super::super::{RedisStore, Shared, reply, script};
 use super::Spread;
 use crate::store::Error;
 
-/// Four times as long as a call can be under way.
+/// Twice as long as what a name was put down for can still be written.
 const SETTLED_MS: u64 = 60_000;
+/// Twice as long as a call is tried, with the questions before it.
+pub(in super::super) const FENCE: Duration = Duration::from_secs(30);
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 const SWEEP_MAX: u64 = 1000;
 /// Ids whose part is known without asking; beyond it all are forgotten, which costs one more call for each, once.
@@ -127,6 +136,30 @@ impl Spread {
         let asked = Asked::want(name, shard).instead_of(place);
         let place = self.homes(&[asked]).await?.pop().flatten();
         Ok(place.is_some_and(|place| place.shard == shard))
+    }
+
+    /// Until when something can be written to a part for which a name is put down after this.
+    pub(super) async fn fence(&self, shard: usize) -> Result<Fence, Error> {
+        let link = &self.part(shard).link;
+        if let Some(fence) = link.time_in(self.fence) {
+            return Ok(Some(fence));
+        }
+        self.floor.fetch_max(link.hear().await?, Ordering::SeqCst);
+        Ok(link.time_in(self.fence))
+    }
+
+    pub(super) async fn fences(
+        &self,
+        shards: impl Iterator<Item = usize>,
+    ) -> Result<BTreeMap<usize, u64>, Error> {
+        let mut fences = BTreeMap::new();
+        for shard in shards {
+            if let Entry::Vacant(vacant) = fences.entry(shard) {
+                // It was heard in this moment.
+                vacant.insert(self.fence(shard).await?.ok_or(Error::Busy)?);
+            }
+        }
+        Ok(fences)
     }
 
     /// Where a thing is, if it is anywhere.

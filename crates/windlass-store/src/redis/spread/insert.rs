@@ -26,6 +26,7 @@ impl Spread {
             for i in &round {
                 answers[*i] = None;
             }
+            let fences = self.fences(round.iter().map(|i| shards[*i])).await?;
             for (i, answer) in self.reserve(&round, &tasks, &shards).await? {
                 answers[i] = Some(answer);
             }
@@ -39,7 +40,8 @@ impl Spread {
             let add = |(shard, indices): (usize, Vec<usize>)| {
                 let tasks = indices.iter().map(|i| tasks[*i].clone()).collect();
                 let insert = Insert { tasks, atomic, max_depth };
-                async move { Ok::<_, Error>((indices, self.part(shard).insert(insert).await?)) }
+                let fence = fences.get(&shard).copied();
+                async move { Ok::<_, Error>((indices, self.part(shard).insert(insert, fence).await?)) }
             };
             for (indices, inserted) in try_join_all(by_shard.into_iter().map(add)).await? {
                 for (i, inserted) in indices.into_iter().zip(inserted) {

@@ -67,6 +67,7 @@ impl Spread {
                     return Err(unsupported(Feature::Flow));
                 }
                 let shard = self.shard_of(&schedule.definition.template.queue);
+                let fence = self.fence(shard).await?;
                 let place = self.homes(&[Asked::want(name.clone(), shard)]).await?.pop().flatten();
                 if let Some(place) = place.filter(|place| place.shard != shard) {
                     if self.part(place.shard).schedule(&write.id).await?.is_some() {
@@ -77,11 +78,11 @@ impl Spread {
                         return Err(Error::Busy);
                     }
                 }
-                self.part(shard).write_schedule(write).await
+                self.part(shard).write_schedule(write, fence).await
             }
             ScheduleChange::Remove { .. } => {
                 let Some(shard) = self.home(name.clone()).await? else { return Ok(ScheduleWritten::Missing) };
-                let written = self.part(shard).write_schedule(write).await?;
+                let written = self.part(shard).write_schedule(write, None).await?;
                 if matches!(written, ScheduleWritten::Done(_)) {
                     self.let_go_of(vec![name]).await;
                 }
@@ -93,6 +94,7 @@ impl Spread {
                 if tasks.iter().any(|task| self.shard_of(&task.queue) != shard) {
                     return Err(apart());
                 }
+                let fence = self.fence(shard).await?;
                 let asked: Vec<Asked> =
                     tasks.iter().map(|task| Asked::want(of_id(&task.id), shard)).collect();
                 let places = self.homes(&asked).await?;
@@ -102,7 +104,7 @@ impl Spread {
                     .collect();
                 let mut free = elsewhere.iter().map(|elsewhere| !elsewhere);
                 tasks.retain(|_| free.next().unwrap_or(true));
-                let written = self.part(shard).write_schedule(write).await?;
+                let written = self.part(shard).write_schedule(write, fence).await?;
                 Ok(self.fired(written, &elsewhere))
             }
         }
@@ -124,11 +126,14 @@ impl Spread {
     pub(super) async fn insert_workflow(&self, insert: InsertWorkflow) -> Result<WorkflowInserted, Error> {
         self.check_open()?;
         without_keys(&insert.tasks)?;
-        let Some(first) = insert.tasks.first() else { return self.part(0).insert_workflow(insert).await };
+        let Some(first) = insert.tasks.first() else {
+            return self.part(0).insert_workflow(insert, None).await;
+        };
         let shard = self.shard_of(&first.queue);
         if insert.tasks.iter().any(|task| self.shard_of(&task.queue) != shard) {
             return Err(apart());
         }
+        let fence = self.fence(shard).await?;
         let name = of_workflow(insert.id.as_str());
         let place = self.homes(&[Asked::want(name.clone(), shard)]).await?.pop().flatten();
         if let Some(place) = place.filter(|place| place.shard != shard) {
@@ -156,7 +161,7 @@ impl Spread {
         if refused.contains(&Inserted::Clash) {
             return Ok(WorkflowInserted::Refused(refused));
         }
-        let inserted = self.part(shard).insert_workflow(insert).await?;
+        let inserted = self.part(shard).insert_workflow(insert, fence).await?;
         if let WorkflowInserted::New(_, records) = &inserted {
             self.saw(records);
         }

@@ -205,14 +205,18 @@ async fn clocks_that_differ_do_not_widen_a_rate() {
 }
 
 /// Commands that Redis has carried out, those of scripts included.
-async fn commands(url: &str) -> u64 {
+pub(super) async fn commands(url: &str) -> u64 {
+    calls_of(url, "cmdstat_").await
+}
+
+/// How often it has carried out those whose name begins so in its figures.
+pub(super) async fn calls_of(url: &str, head: &str) -> u64 {
     let client = redis::Client::open(url).expect("a URL");
     let mut connection = client.get_multiplexed_async_connection().await.expect("a connection");
     let stats: String =
         redis::cmd("INFO").arg("commandstats").query_async(&mut connection).await.expect("figures");
-    let calls =
-        stats.lines().filter_map(|line| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok());
-    calls.sum()
+    let lines = stats.lines().filter(|line| line.starts_with(head));
+    lines.filter_map(|line| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok()).sum()
 }
 
 /// What a claim costs is counted, not timed: it must not grow with what is blocked, nor with types and queues beside those that

@@ -13,7 +13,7 @@ use super::{Server, free_port, open};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-async fn submit(store: &dyn Store, id: &str, at: u64) -> Result<Inserted, Error> {
+pub(super) async fn submit(store: &dyn Store, id: &str, at: u64) -> Result<Inserted, Error> {
     let mut task = task(id, at);
     task.body.fingerprint = Some([7; 16]);
     let insert = Insert { tasks: vec![task], atomic: false, max_depth: None };
@@ -21,7 +21,7 @@ async fn submit(store: &dyn Store, id: &str, at: u64) -> Result<Inserted, Error>
 }
 
 /// Submits until it is confirmed: nobody tells when a replica has caught up.
-async fn confirmed(store: &dyn Store, id: &str, at: u64) -> Inserted {
+pub(super) async fn confirmed(store: &dyn Store, id: &str, at: u64) -> Inserted {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match submit(store, id, at).await {

@@ -13,7 +13,7 @@ use windlass_store::{Claim, Clock, Error, Feature, Insert, Inserted, List, Store
 
 use super::cluster::{cluster, fresh_url};
 use super::shared::{add, claim, name, task};
-use super::{ask, fresh_prefix, harness, open};
+use super::{ask, fresh_prefix, harness, open, wait_until};
 
 const PARTS: &str = "&shards=4";
 
@@ -285,4 +285,44 @@ async fn the_number_of_parts_stays() {
         let refused = open(other).await.expect_err("another number").to_string();
         assert!(refused.contains("made with 4"), "{refused}");
     }
+}
+
+/// A process that was stopped between the directory and its insert finds the id given to somebody else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_long_after_its_name_was_put_down_is_refused() {
+    let (clock, prefix) = (ManualClock::shared(), fresh_prefix());
+    let url = cluster().url(&prefix, PARTS);
+    let fence = Duration::from_millis(500);
+    let hurried = Options::parse(&url).expect("a URL").fenced(fence);
+    let stopped = windlass_store::redis::open(hurried, clock.clone()).await.expect("open");
+    let other = open(&url, clock.clone()).await;
+    let part = |text: &str| crc32fast::hash(text.as_bytes()) % 4;
+    let node = |part: u32| {
+        let key = format!("{{{prefix}/{part}}}:meta");
+        let has = |port: &&u16| ask(**port, &["EXISTS", &key]).trim() == "1";
+        *cluster().ports.iter().find(has).expect("a node")
+    };
+    let numbered = |head: &'static str| (0..).map(move |i| format!("{head}{i}"));
+    let here = "q".to_owned();
+    let there = numbered("r").find(|queue| node(part(queue)) != node(part(&here))).expect("a queue");
+    let id = numbered("id").find(|id| node(part(&format!("i:{id}"))) != node(part(&here))).expect("an id");
+
+    // It gets no further than to put the name down.
+    ask(node(part(&here)), &["CLIENT", "PAUSE", "60000", "WRITE"]);
+    let now = clock.now().wall;
+    let insert = Insert { tasks: vec![of(&here, &id, now)], atomic: false, max_depth: None };
+    let adding = tokio::spawn(async move { stopped.insert(insert).await });
+    let name = format!("i:{id}");
+    let homes = format!("{{{prefix}/{}}}:homes", part(&name));
+    wait_until(node(part(&name)), &["HGET", &homes, &name], |entry| !entry.trim().is_empty());
+    // A minute later somebody takes it over.
+    ask(node(part(&name)), &["HSET", &homes, &name, &format!("{} taken 1", part(&there))]);
+    let answers = add(&other, vec![of(&there, &id, now)]).await;
+    assert!(matches!(answers[..], [Inserted::New(_)]), "{answers:?}");
+    // sleep: the fence is a time of the server.
+    tokio::time::sleep(2 * fence).await;
+    ask(node(part(&here)), &["CLIENT", "UNPAUSE"]);
+    let late = adding.await.expect("no panic");
+    assert!(matches!(late, Err(Error::Busy)), "{late:?}");
+    assert_eq!(other.ledger().await.expect("ledger").submitted, 1, "there is one task of that id");
 }

@@ -116,7 +116,7 @@ pub(crate) fn main() -> ExitCode {
         }
     };
     let output = Output::new(cli.output);
-    match run(cli.command, &output) {
+    match run(cli.command, &output).and_then(|()| output.written()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             output.failure(&failure);

@@ -54,7 +54,7 @@ pub(crate) async fn run(command: Command, output: &Output) -> Result<(), Failure
     };
     let mut events = args.connect.client()?.events(listen).await?;
     let mut left = args.count.unwrap_or(u64::MAX);
-    while left > 0 {
+    while left > 0 && !output.is_unread() {
         match events.next().await? {
             Said::Event(event) => {
                 left -= 1;

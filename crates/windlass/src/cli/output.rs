@@ -3,7 +3,8 @@
 #![expect(clippy::print_stderr, reason = "this is the one place that prints")]
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _};
+use std::io::{ErrorKind, IsTerminal, Write as _};
+use std::sync::OnceLock;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
@@ -24,12 +25,14 @@ pub(crate) struct Output {
     colour: bool,
     /// `NO_COLOR` is set.
     plain: bool,
+    /// Why data could not be written.
+    lost: OnceLock<std::io::Error>,
 }
 
 impl Output {
     pub(crate) fn new(format: Format) -> Self {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { format, colour: std::io::stderr().is_terminal() && !plain, plain }
+        Self { format, colour: std::io::stderr().is_terminal() && !plain, plain, lost: OnceLock::new() }
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -52,14 +55,34 @@ impl Output {
     /// A line of data, as it is.
     pub(crate) fn data(&self, text: &str) {
         let mut stdout = std::io::stdout().lock();
-        // A reader that went away (`| head`) has all it wanted.
-        let _ = writeln!(stdout, "{}", text.trim_end()).and_then(|()| stdout.flush());
+        self.note_lost(writeln!(stdout, "{}", text.trim_end()).and_then(|()| stdout.flush()));
     }
 
     /// Bytes of data, with nothing added.
     pub(crate) fn bytes(&self, bytes: &[u8]) {
         let mut stdout = std::io::stdout().lock();
-        let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+        self.note_lost(stdout.write_all(bytes).and_then(|()| stdout.flush()));
+    }
+
+    fn note_lost(&self, written: std::io::Result<()>) {
+        if let Err(error) = written {
+            let _ = self.lost.set(error);
+        }
+    }
+
+    /// Nobody reads the data any more: what would print for ever ends.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.lost.get().is_some()
+    }
+
+    /// A reader that went away (`| head`) has all it wanted; a disk that is full is a failure.
+    pub(crate) fn written(&self) -> Result<(), Failure> {
+        match self.lost.get() {
+            Some(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Err(Failure::error(format!("cannot write to standard output: {error}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Said to the person, not part of the data.
@@ -139,11 +162,13 @@ pub(crate) fn fields(fields: &[(&str, String)]) -> String {
     text
 }
 
-/// Control characters as text, so that no name can move the cursor, change colours or forge a line.
+/// Control characters as text, so that no name can move the cursor, change colours or forge a line; and so are those that
+/// nobody sees, but for the joiners that scripts and emoji are written with.
 pub(crate) fn escape(text: &str) -> String {
     let hidden = |c: char| {
         c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            || matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
+            || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}')
     };
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -171,6 +196,8 @@ mod tests {
         assert_eq!(escape("a\nb\tc"), "a\\nb\\tc");
         assert_eq!(escape("<script> ü"), "<script> ü");
         assert_eq!(escape("\u{202e}abc"), "\\u{202e}abc");
+        assert_eq!(escape("ad\u{200b}min\u{2028}"), "ad\\u{200b}min\\u{2028}");
+        assert_eq!(escape("日本語 👩\u{200d}👧"), "日本語 👩\u{200d}👧");
         assert_eq!(escape_lines("a\x07\nb"), "a\\u{7}\nb");
     }
 

@@ -323,6 +323,26 @@ async fn figures_come_while_somebody_listens_and_a_stop_is_told() {
 }
 
 #[test]
+fn the_command_line_ends_when_nobody_reads_it() {
+    let broker = BrokerProcess::start();
+    let mut client = broker.client();
+    let server = format!("http://{}", broker.address);
+    let mut command = process::command(&["events", "tail", "--server", &server]);
+    let mut tail = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    until(&mut client, |listeners| listeners > 0);
+    drop(tail.stdout.take());
+    // The first is written into the void, which is how it learns.
+    submit(&mut client, &json!({"type": "t"}));
+    assert!(tail.wait().unwrap().success(), "as under `| head`");
+    until(&mut client, |listeners| listeners == 0);
+    // What cannot be kept is no success.
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let kept = process::command(&["task", "list", "--server", &server]).stdout(full).output().unwrap();
+    assert_eq!(kept.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&kept.stderr).contains("standard output"), "{kept:?}");
+}
+
+#[test]
 fn the_command_line_prints_events_and_goes_on_where_it_was() {
     let broker = BrokerProcess::start();
     let mut client = broker.client();

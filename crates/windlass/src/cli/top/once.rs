@@ -8,7 +8,7 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     let stats = &snapshot.stats;
     let tasks = &stats.tasks;
     let mut text = format!(
-        "{}  up {}  {} workers\npending {}  running {}  scheduled {}  retrying {}  dead {}  done {}\n\
+        "{}  up {}  workers {}\npending {}  running {}  scheduled {}  retrying {}  dead {}  done {}\n\
          in {}/s  done {}/s  failed {}/s  (over the last minute)\n",
         snapshot.server,
         age(stats.uptime_seconds.0),

@@ -132,6 +132,27 @@ fn help_lies_above_the_rest() {
     assert_eq!(model.mode, Mode::Watch);
 }
 
+/// A corner of a screen, or a phone.
+#[test]
+fn where_little_fits_the_pane_that_keys_go_to_has_all_of_it() {
+    let mut model = model();
+    let shown = |model: &Model| drawn(model, 40, 8).backend().to_string();
+    let queues = shown(&model);
+    for word in ["QUEUE", "PENDING", "reports", "12,000", "? help", "q quit"] {
+        assert!(queues.contains(word), "{word} is missing:\n{queues}");
+    }
+    assert!(!queues.contains("Workers"), "{queues}");
+    press(&mut model, "\t");
+    let workers = shown(&model);
+    assert!(workers.contains("WORKER") && workers.contains("8/8") && !workers.contains("QUEUE"), "{workers}");
+    press(&mut model, "\t");
+    let failures = shown(&model);
+    assert!(failures.contains("connection") && !failures.contains("WORKER"), "{failures}");
+    press(&mut model, "?");
+    let help = drawn(&model, 40, 30).backend().to_string();
+    assert!(help.contains("dead letters)") && help.contains("tried again"), "{help}");
+}
+
 #[test]
 fn no_size_is_too_small() {
     let mut model = model();

@@ -10,7 +10,7 @@ mod workers;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, BorderType, Cell, Paragraph, Row, Table, TableState};
+use ratatui::widgets::{Block, BorderType, Cell, Paragraph, Row, Table, TableState, Wrap};
 
 use super::model::{Link, Mode, Model, Pane};
 use crate::cli::output::escape;
@@ -18,10 +18,17 @@ use theme::Theme;
 
 /// From here on there is room for what is nice to know.
 const WIDE: u16 = 120;
+/// Below this there is room for one pane only: the one that keys go to.
+const PANES: (u16, u16) = (60, 12);
+/// Below this height the figures of the whole broker give way to the panes.
+const HEADER_MIN: u16 = 10;
+/// All keys in one line.
+const KEYS: u16 = 62;
 
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     let theme = Theme { colour: model.colour };
-    let rows = [Constraint::Length(3), Constraint::Fill(1), Constraint::Length(1)];
+    let header = if frame.area().height < HEADER_MIN { 1 } else { 3 };
+    let rows = [Constraint::Length(header), Constraint::Fill(1), Constraint::Length(1)];
     let [top, middle, bottom] = Layout::vertical(rows).areas(frame.area());
     header::draw(frame, top, model, theme);
     if model.snapshot.is_some() {
@@ -32,8 +39,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
             _ => format!("connecting to {}", model.server),
         };
         let [_, line, _] =
-            Layout::vertical([Constraint::Fill(1), Constraint::Length(2), Constraint::Fill(1)]).areas(middle);
-        frame.render_widget(Paragraph::new(text).style(theme.dim()).centered(), line);
+            Layout::vertical([Constraint::Fill(1), Constraint::Length(4), Constraint::Fill(1)]).areas(middle);
+        let text = Paragraph::new(text).wrap(Wrap { trim: true });
+        frame.render_widget(text.style(theme.dim()).centered(), line);
     }
     footer(frame, bottom, model, theme);
     if model.mode == Mode::Help {
@@ -43,6 +51,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
 
 /// Queues get the room that they need, up to a half; the others share the rest.
 fn panes(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
+    if area.width < PANES.0 || area.height < PANES.1 {
+        return match model.pane {
+            Pane::Queues => queues::draw(frame, area, model, theme),
+            Pane::Workers => workers::draw(frame, area, model, theme),
+            Pane::Failures => failures::draw(frame, area, model, theme),
+        };
+    }
     let needed = model.queues().len().min(usize::from(u16::MAX) - 3) as u16 + 3;
     let most = (area.height / 2).max(4);
     let split = [Constraint::Length(needed.clamp(4, most)), Constraint::Fill(1)];
@@ -72,14 +87,14 @@ fn footer(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
             let style = if notice.bad { theme.bad() } else { theme.good() };
             Line::styled(format!(" {}", escape(&notice.text)), style)
         }
-        _ => keys(model, theme),
+        _ => keys(area.width, model, theme),
     };
     frame.render_widget(Paragraph::new(line), area);
 }
 
-fn keys(model: &Model, theme: Theme) -> Line<'static> {
+fn keys(width: u16, model: &Model, theme: Theme) -> Line<'static> {
     let pause = if model.pane == Pane::Failures { "" } else { "pause" };
-    let known = [
+    let mut known = [
         ("tab", "pane"),
         ("/", "filter"),
         ("p", pause),
@@ -88,6 +103,10 @@ fn keys(model: &Model, theme: Theme) -> Line<'static> {
         ("?", "help"),
         ("q", "quit"),
     ];
+    if width < KEYS {
+        // Where not all have room, the way to the others comes first, and the way out.
+        known.rotate_right(2);
+    }
     let mut spans = Vec::new();
     for (key, does) in known.into_iter().filter(|(_, does)| !does.is_empty()) {
         spans.push(Span::styled(format!(" {key}"), theme.strong()));

@@ -19,13 +19,15 @@ const LABELS: u16 = 46;
 const MEAN: u16 = 16;
 /// From here on there is.
 const MEAN_WIDTH_MIN: u16 = 100;
+/// From here on the time has room beside the address.
+const CLOCK_WIDTH_MIN: u16 = 52;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
-    let rows = Layout::vertical([Constraint::Length(1); 3]).areas::<3>(area);
-    first(frame, rows[0], model, theme);
+    let row = |n: u16| Rect { y: area.y + n, height: 1, ..area }.intersection(area);
+    first(frame, row(0), model, theme);
     if let Some(snapshot) = &model.snapshot {
-        frame.render_widget(Paragraph::new(tasks(snapshot, theme)), rows[1]);
-        frame.render_widget(Paragraph::new(throughput(snapshot, model, area.width, theme)), rows[2]);
+        frame.render_widget(Paragraph::new(tasks(snapshot, theme)), row(1));
+        frame.render_widget(Paragraph::new(throughput(snapshot, model, area.width, theme)), row(2));
     }
 }
 
@@ -39,6 +41,7 @@ fn first(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
     let clock = model.snapshot.as_ref().map(|snapshot| time(&snapshot.at.to_string()));
     let right = match &model.link {
         Link::Connecting => Line::styled("connecting ", theme.dim()),
+        Link::Up if area.width < CLOCK_WIDTH_MIN => Line::styled(" ● ", theme.good()),
         Link::Up => Line::from(vec![
             Span::styled("● ", theme.good()),
             Span::styled(format!("{} UTC ", clock.unwrap_or_default()), theme.dim()),

@@ -43,7 +43,7 @@ use utoipa_axum::router::OpenApiRouter;
 use windlass_broker::Broker;
 use windlass_core::limits::PAYLOAD_BYTES_MAX;
 
-pub(crate) use events::Room;
+pub(crate) use events::{Listens, Room};
 pub(crate) use front::Front;
 pub(crate) use origin::Origins;
 

@@ -11,8 +11,10 @@ pub(crate) mod stall;
 #[cfg(test)]
 mod tests;
 
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -115,11 +117,24 @@ struct Server {
 }
 
 impl Server {
+    /// Serves a connection here, until it ends or has nothing but events to carry: those who listen have a room of their own.
     async fn connection(self: Arc<Self>, stream: TcpStream, place: OwnedSemaphorePermit) {
+        let app = self.app.for_connection();
+        let mut serving = Box::pin(self.requests(app.clone(), stream, place));
+        let room = poll_fn(|cx| match serving.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Pending => app.listens_in().map_or(Poll::Pending, |room| Poll::Ready(Some(room))),
+        });
+        if let Some(room) = room.await {
+            room.spawn(serving);
+        }
+    }
+
+    async fn requests(self: Arc<Self>, app: Front, stream: TcpStream, place: OwnedSemaphorePermit) {
         // Answers are small and complete: waiting for more of them would only add latency.
         let _ = stream.set_nodelay(true);
         let io = TokioIo::new(Stall::new(stream, self.limits.write_timeout).at(place));
-        let service = TowerToHyperService::new(self.app.for_connection());
+        let service = TowerToHyperService::new(app);
         let mut connection = std::pin::pin!(http(&self.limits).serve_connection(io, service).with_upgrades());
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,

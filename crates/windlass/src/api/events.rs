@@ -31,7 +31,7 @@ use super::origin;
 use super::params::Params;
 use super::problem::Refused;
 use params::EventParams;
-pub(crate) use room::Room;
+pub(crate) use room::{Listens, Room};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(components(schemas(

@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use windlass_core::Name;
 use windlass_core::limits::WAIT_MS_MAX;
 
 use super::problem::{self, Refused, Unwritten};
-use super::{State, origin, tasks};
+use super::{Listens, Room, State, origin, tasks};
 use crate::server::Lasting;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -38,18 +38,31 @@ pub(super) struct Counters {
 pub(crate) struct Front {
     routes: Router,
     state: Arc<State>,
+    line: Arc<Line>,
+}
+
+/// What belongs to one connection.
+#[derive(Debug, Default)]
+struct Line {
     /// Of the request under way.
     timer: Lasting,
+    /// Its last answer is a stream of events.
+    listens: AtomicBool,
 }
 
 impl Front {
     pub(super) fn new(routes: Router, state: Arc<State>) -> Self {
-        Self { routes, state, timer: Lasting::default() }
+        Self { routes, state, line: Arc::default() }
     }
 
     /// For a connection, which has one request at a time.
     pub(crate) fn for_connection(&self) -> Self {
-        Self { timer: Lasting::default(), ..self.clone() }
+        Self { line: Arc::default(), ..self.clone() }
+    }
+
+    /// Where the connection should go on, if what it carries from now on is events.
+    pub(crate) fn listens_in(&self) -> Option<&Room> {
+        self.line.listens.load(Ordering::Relaxed).then_some(&self.state.room)
     }
 }
 
@@ -73,7 +86,7 @@ where
             return Box::pin(std::future::ready(Ok(response)));
         }
         let limit = self.state.settings.request_timeout + waiting(request.uri());
-        let Self { state, mut routes, timer } = self.clone();
+        let Self { state, mut routes, line } = self.clone();
         // What comes by far most often is not looked up among the routes.
         let submits = request.method() == Method::POST && request.uri() == tasks::PATH;
         Box::pin(async move {
@@ -81,12 +94,18 @@ where
                 if submits {
                     Ok(tasks::submit_request(&state, request).await)
                 } else {
-                    routes.call(request).await
+                    let answer = routes.call(request).await;
+                    if let Ok(response) = &answer
+                        && response.extensions().get::<Listens>().is_some()
+                    {
+                        line.listens.store(true, Ordering::Relaxed);
+                    }
+                    answer
                 }
             });
             // Pinned where it is: it is large, and each wrapper would move it once more.
             let answering = pin!(answering.catch_unwind());
-            let mut response = match timer.within(limit, answering).await {
+            let mut response = match line.timer.within(limit, answering).await {
                 Some(Ok(Ok(response))) => response,
                 Some(Ok(Err(never))) => match never {},
                 Some(Err(panic)) => panicked(&state, &id, panic.as_ref()),

@@ -1,7 +1,7 @@
 //! Live updates of tasks: the same feed as over a WebSocket, under the same rules.
 //!
-//! A watch is served by the thread of all listeners, a message at a time. One that does not take its message for
-//! `server.listener_stall` is cut and told.
+//! The messages of a watch are made by the thread of all listeners, one at a time and each in its turn; its connection, which may carry
+//! other calls, sends them. One that does not take its message for `server.listener_stall` is cut and told.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -121,22 +121,24 @@ impl Watch {
     async fn next(&mut self, room: &Room) -> WatchTasksResponse {
         let missed = std::mem::take(&mut self.missed);
         let mut message = WatchTasksResponse { missed, ..WatchTasksResponse::default() };
-        while message.updates.is_empty() && message.missed == 0 {
-            match self.events.more() {
-                Some(heard) => self.take(heard, &mut message),
-                None => {
-                    self.events.woken().await;
-                    room.breathe().await;
-                }
+        loop {
+            room.breathe().await;
+            if room.owe(|| self.fill(&mut message)) {
+                return message;
             }
+            self.events.woken().await;
         }
+    }
+
+    /// Puts in what there is, as far as there is room for it; says whether there is anything to send.
+    fn fill(&mut self, message: &mut WatchTasksResponse) -> bool {
         while message.updates.len() < UPDATES_MAX && self.missed == 0 {
             match self.events.more() {
-                Some(heard) => self.take(heard, &mut message),
+                Some(heard) => self.take(heard, message),
                 None => break,
             }
         }
-        message
+        !message.updates.is_empty() || message.missed > 0
     }
 
     fn take(&mut self, heard: Heard, message: &mut WatchTasksResponse) {

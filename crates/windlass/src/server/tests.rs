@@ -19,15 +19,20 @@ async fn start(head_timeout: Duration, request_timeout: Duration) -> SocketAddr 
 }
 
 async fn start_with(limits: Limits, request_timeout: Duration) -> SocketAddr {
+    start_state(limits, request_timeout).await.0
+}
+
+async fn start_state(limits: Limits, request_timeout: Duration) -> (SocketAddr, Arc<api::State>) {
     let clock = SystemClock::shared();
     let store = MemoryStore::new(clock.clone());
     let broker = Broker::start(store, clock, windlass_broker::Settings::default());
     let settings = api::Settings { request_timeout, ..api::Settings::default() };
-    let app = api::serve(Arc::new(api::State::new(broker, settings)));
+    let state = Arc::new(api::State::new(broker, settings));
+    let app = api::serve(state.clone());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(serve(listener, app, limits, CancellationToken::new()));
-    address
+    (address, state)
 }
 
 fn request(path: &str, body: &str) -> String {
@@ -112,4 +117,47 @@ async fn a_websocket_takes_a_place_until_it_ends() {
             break;
         }
     }
+}
+
+/// What is written to listeners is written in their room, and nothing else is.
+#[tokio::test]
+async fn a_connection_that_listens_moves_into_the_room_and_no_other() {
+    let (address, state) = start_state(Limits::default(), LONG).await;
+    let in_the_room = async |wanted: usize| {
+        let waited = async {
+            while state.room.len() != wanted {
+                tokio::task::yield_now().await;
+            }
+        };
+        let waited = tokio::time::timeout(LONG, waited).await;
+        waited.unwrap_or_else(|_| panic!("{} are in the room, not {wanted}", state.room.len()));
+    };
+    let mut client = TcpStream::connect(address).await.unwrap();
+    client.write_all(b"GET /api/v1/events?type=nonsense HTTP/1.1\r\nhost: t\r\n\r\n").await.unwrap();
+    assert!(answer(&mut client).await.starts_with("HTTP/1.1 400"));
+    client.write_all(b"GET /livez HTTP/1.1\r\nhost: t\r\n\r\n").await.unwrap();
+    assert!(answer(&mut client).await.ends_with("ok\n"));
+    assert_eq!(state.room.len(), 0, "who is refused, and asks for something else");
+
+    client.write_all(b"GET /api/v1/events?type=task.* HTTP/1.1\r\nhost: t\r\n\r\n").await.unwrap();
+    let head = until(&mut client, "retry: ").await.to_ascii_lowercase();
+    assert!(head.contains("text/event-stream") && head.contains("connection: close"), "{head}");
+    // What it hears is made there, and written there.
+    in_the_room(2).await;
+    let mut other = TcpStream::connect(address).await.unwrap();
+    other.write_all(request("/api/v1/tasks", r#"{"id":"heard","type":"t"}"#).as_bytes()).await.unwrap();
+    assert!(answer(&mut other).await.starts_with("HTTP/1.1 201"));
+    until(&mut client, r#""task_id":"heard""#).await;
+    assert_eq!(state.room.len(), 2, "who submits stays outside");
+    drop(client);
+    in_the_room(0).await;
+}
+
+/// What comes up to these words.
+async fn until(stream: &mut TcpStream, words: &str) -> String {
+    let mut text = Vec::new();
+    while !String::from_utf8_lossy(&text).ends_with(words) {
+        text.push(stream.read_u8().await.expect("it goes on"));
+    }
+    String::from_utf8_lossy(&text).into_owned()
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_TYPE, VARY};
+use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, VARY};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use windlass_broker::{Heard, Listener};
 use windlass_core::limits::{LISTENER_BEAT_MS, LISTENER_FAREWELL_MS_MAX, LISTENER_WRITE_BYTES_MAX};
 
-use super::text;
+use super::{Listens, text};
 use crate::api::State;
 
 /// Browsers come back after this long.
@@ -30,8 +30,11 @@ pub(super) fn answer(state: &Arc<State>, listener: Listener, foreign: Option<Hea
         Some((Ok::<_, std::convert::Infallible>(piece), receiver))
     });
     let mut response = Response::new(Body::from_stream(pieces));
+    response.extensions_mut().insert(Listens);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    // What the connection would carry next would have to stand back too.
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // Proxies that gather answers would hold events back.
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));

@@ -72,7 +72,7 @@ impl Options {
     /// The usual sizes, durable.
     pub fn new(dir: impl Into<PathBuf>) -> Options {
         let dir = dir.into();
-        Options { dir, segment_bytes: 64 << 20, spare_segments: 1, sync: SyncMode::Always, direct: true }
+        Options { dir, segment_bytes: 16 << 20, spare_segments: 1, sync: SyncMode::Always, direct: true }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Files ahead of need and files no longer needed.
 //!
-//! One thread keeps `spare_segments` files ready, so that the writer never waits for 64 MB of zeros. The zeros
+//! One thread keeps `spare_segments` files ready, so that the writer never waits for a file of zeros. The zeros
 //! are really written: syncing into blocks that are already written moves no metadata and takes half the
 //! time. A released segment becomes a spare as it is, old frames and all, because the salt of its next life
 //! tells them apart. The thread holds the lock only to choose its next step, never while it does it, and a

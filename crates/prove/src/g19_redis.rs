@@ -2,10 +2,13 @@
 //! at random moments under load, and so is Redis itself, which syncs every write; at the end everything acknowledged is
 //! there, once.
 //!
-//! Mutants: a Redis without an append-only file, which forgets everything when it is killed, and workers that say that a task
-//! is done before they have asked; the judge must see both.
+//! Once more with limits and keys: never more run than may, no task is lost, and after the drain nothing is counted any more.
+//!
+//! Mutants: a fleet without the limits that it is watched for, a Redis without an append-only file, which forgets everything when
+//! it is killed, and workers that say that a task is done before they have asked; the judge must see each.
 
 mod fleet;
+mod limits;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -22,7 +25,7 @@ use crate::judge::{self, Findings};
 use crate::load::Load;
 use crate::proof::{Outcome, Run, Trouble, verdict};
 use crate::server::Setup;
-use fleet::Attack;
+use fleet::{Attack, Flow};
 
 /// Far beyond any start on a machine that is merely slow.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -31,7 +34,7 @@ pub(crate) async fn prove(run: Run) -> Outcome {
     judge::self_test()?;
     audit::self_test()?;
     let (process_kills, redis_kills) = (run.pick(12, 100), run.pick(10, 100));
-    let attack = Attack { kills: process_kills, hasty: false, purpose: "G19 fleet" };
+    let attack = Attack { kills: process_kills, hasty: false, flow: Flow::Free, purpose: "G19 fleet" };
     let told = attack.carry_out(&run).await?;
     let mut complaints = told.findings.complaints();
     complaints.extend(told.complaints.iter().cloned());
@@ -41,6 +44,14 @@ pub(crate) async fn prove(run: Run) -> Outcome {
     }
     if !run.short && told.findings.delivered_twice == 0 {
         complaints.push("no task was given out again, so no kill hit a worker at work".to_owned());
+    }
+
+    let limited = Attack { flow: Flow::Limited, purpose: "G19 limits", ..attack }.carry_out(&run).await?;
+    complaints.extend(limited.findings.complaints());
+    complaints.extend(limited.complaints.iter().cloned());
+    let unlimited = Attack { kills: 4, hasty: false, flow: Flow::Unlimited, purpose: "G19 unlimited" };
+    if !unlimited.carry_out(&run).await?.seen.is_some_and(|seen| seen.exceeds()) {
+        complaints.push("the mutant (no limits) kept to them all the same, so this proof cannot fail".into());
     }
 
     let home = run.home()?;
@@ -54,19 +65,22 @@ pub(crate) async fn prove(run: Run) -> Outcome {
         complaints
             .push("the mutant (no append-only file) lost nothing, so this proof cannot fail".to_owned());
     }
-    let mutant = Attack { kills: 4, hasty: true, purpose: "G19 hasty" };
+    let mutant = Attack { kills: 4, hasty: true, flow: Flow::Free, purpose: "G19 hasty" };
     let hasty = mutant.carry_out(&run).await?;
     if hasty.findings.completed_twice == 0 {
         complaints
             .push("the mutant (hasty workers) completed nothing twice, so this proof cannot fail".into());
     }
+    let bounds = limited.seen.as_ref().map_or(String::new(), ToString::to_string);
     let figures = format!(
-        "{} kills of 3 brokers and {} of 4 library workers: {}, {} requests cut off; {redis_kills} kills of Redis: {findings}; \
+        "{} kills of 3 brokers and {} of 4 library workers: {}, {} requests cut off; as many with limits: {}, {bounds}; \
+         {redis_kills} kills of Redis: {findings}; \
          mutants lost {} and completed {} twice",
         told.brokers_killed,
         told.libraries_killed,
         told.findings,
         told.unanswered,
+        limited.findings,
         forgot.lost,
         hasty.findings.completed_twice
     );

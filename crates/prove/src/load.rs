@@ -67,6 +67,11 @@ impl Load {
         Load::start_as(run, purpose, "", submitters, workers)
     }
 
+    /// The same with tasks of several keys, and some of none.
+    pub(crate) fn start_keyed(run: &Run, purpose: &str, submitters: usize, workers: usize) -> Load {
+        Load::begin(run, purpose, "", true, [submitters, workers])
+    }
+
     /// The same, with ids of its own: several loads may follow each other on the same data.
     pub(crate) fn start_as(
         run: &Run,
@@ -75,6 +80,10 @@ impl Load {
         submitters: usize,
         workers: usize,
     ) -> Load {
+        Load::begin(run, purpose, prefix, false, [submitters, workers])
+    }
+
+    fn begin(run: &Run, purpose: &str, prefix: &str, keyed: bool, [submitters, workers]: [usize; 2]) -> Load {
         let (life, phase) = (watch::Sender::new(None), watch::Sender::new(Phase::Work));
         let (history, busy) = (Arc::<History>::default(), Arc::<AtomicUsize>::default());
         let mut clients = JoinSet::new();
@@ -86,7 +95,7 @@ impl Load {
         };
         for number in 0..submitters {
             let random = run.random(&format!("{purpose} submitter {number}"));
-            clients.spawn(submitter::run(client(), format!("{prefix}s{number}"), random));
+            clients.spawn(submitter::run(client(), format!("{prefix}s{number}"), keyed, random));
         }
         for number in 0..workers {
             let random = run.random(&format!("{purpose} worker {number}"));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use rand::Rng;
 
 use super::Redis;
+use super::limits::{self, Seen, Watch};
 use crate::judge::Findings;
 use crate::library::Hand;
 use crate::load::Load;
@@ -19,7 +20,17 @@ pub(super) struct Attack {
     pub(super) kills: usize,
     /// The libraries say that tasks are done before they are.
     pub(super) hasty: bool,
+    /// Whether there are limits and keys.
+    pub(super) flow: Flow,
     pub(super) purpose: &'static str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flow {
+    Free,
+    Limited,
+    /// Watched as if there were limits: a mutant.
+    Unlimited,
 }
 
 #[derive(Debug)]
@@ -31,6 +42,8 @@ pub(super) struct Told {
     pub(super) unanswered: u64,
     /// Of G8 and G12, after the drain.
     pub(super) complaints: Vec<String>,
+    /// What limits let through, where there are any.
+    pub(super) seen: Option<Seen>,
 }
 
 impl Attack {
@@ -44,7 +57,16 @@ impl Attack {
             std::fs::create_dir_all(&home)?;
             brokers.push(Replaceable::start(Setup::new(run, &home).set("store.url", &redis.url())).await?);
         }
-        let mut load = Load::start(run, self.purpose, 4, 2);
+        if self.flow == Flow::Limited {
+            limits::set(&mut brokers[0].server.http()).await?;
+        }
+        let watch = (self.flow != Flow::Free).then(|| Watch::start(redis.port));
+        // What is limited takes longer, so there is less of it.
+        let submitters = if self.flow == Flow::Limited { 1 } else { 4 };
+        let mut load = match self.flow {
+            Flow::Free => Load::start(run, self.purpose, submitters, 2),
+            _ => Load::start_keyed(run, self.purpose, submitters, 2),
+        };
         let history = load.history().clone();
         let library = async |number: usize| {
             Hand::start(&redis.url(), &format!("library-{number}"), self.hasty, history.clone()).await
@@ -75,6 +97,13 @@ impl Attack {
         let (findings, scan) = load.drain(&mut brokers[front].server.http()).await?;
         let mut complaints = scan.judge_leases();
         complaints.extend(scan.judge_ledger());
+        let mut seen = None;
+        if let Some(watch) = watch {
+            let watched = watch.end().await?;
+            complaints.extend(watched.judge());
+            complaints.extend(limits::left_over(redis.port).await?);
+            seen = Some(watched);
+        }
         for library in libraries {
             library.stop().await?;
         }
@@ -87,6 +116,7 @@ impl Attack {
             libraries_killed: self.kills - brokers_killed,
             unanswered: history.unanswered_count(),
             complaints,
+            seen,
         })
     }
 }

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use rand::Rng;
 use rand::rngs::StdRng;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Client, Line, Phase};
 use crate::history::{Known, Plan};
 
-pub(super) async fn run(mut client: Client, name: String, mut random: StdRng) {
+/// Keys of tasks; one more part of them has none.
+const KEYS: u64 = 4;
+
+pub(super) async fn run(mut client: Client, name: String, keyed: bool, mut random: StdRng) {
     let mut line = Line::default();
     for count in 0_u64.. {
         let Some(_busy) = client.begin(&[Phase::Work]).await else { return };
@@ -23,7 +26,9 @@ pub(super) async fn run(mut client: Client, name: String, mut random: StdRng) {
         };
         client.history.begin(&id, plan);
         let insists = random.random_bool(0.5);
-        if submit(&mut client, &mut line, &id, plan, insists).await.is_none() {
+        let key = Some(count % (KEYS + 1)).filter(|number| keyed && *number < KEYS);
+        let body = body(&id, plan, key);
+        if submit(&mut client, &mut line, &id, &body, insists).await.is_none() {
             return;
         }
         if plan == Plan::Cancel {
@@ -35,8 +40,7 @@ pub(super) async fn run(mut client: Client, name: String, mut random: StdRng) {
     }
 }
 
-/// `None` when the run is over.
-async fn submit(client: &mut Client, line: &mut Line, id: &str, plan: Plan, insists: bool) -> Option<()> {
+fn body(id: &str, plan: Plan, key: Option<u64>) -> Value {
     let mut body = json!({
         "id": id, "type": "proof", "payload": {"plan": plan.as_str()},
         "priority": (id.len() * 37) % 256, "max_crashes": 1000,
@@ -45,9 +49,17 @@ async fn submit(client: &mut Client, line: &mut Line, id: &str, plan: Plan, insi
     if plan == Plan::Delayed {
         body["delay_seconds"] = json!(0.05);
     }
+    if let Some(key) = key {
+        body["key"] = json!(format!("k{key}"));
+    }
+    body
+}
+
+/// `None` when the run is over.
+async fn submit(client: &mut Client, line: &mut Line, id: &str, body: &Value, insists: bool) -> Option<()> {
     loop {
         let life = client.life().await?;
-        match line.to(life).post("/api/v1/tasks", &body).await {
+        match line.to(life).post("/api/v1/tasks", body).await {
             Ok(answer) if answer.is_success() => {
                 client.history.tell(id, |story| story.submit = Known::Acknowledged);
                 return Some(());

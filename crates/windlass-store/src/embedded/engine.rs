@@ -2,7 +2,7 @@
 //!
 //! There are two of the same kind. One at a time takes everything that waits and writes it to the log as one group. It then
 //! syncs the group, applies it to the state when the one before it has been applied, and answers. So while one thread waits for
-//! the disk or applies, the other can be on its way with the next group: what comes meanwhile does not wait for the whole of it.
+//! a slow disk or applies, the other can be on its way with the next group: what comes meanwhile does not wait for the whole of it.
 //! It waits for half as many as went last, because a group costs the same whether it is large or small.
 //!
 //! No answer is given, and no read sees anything, before it is durable. Groups are applied in the order of the log, whichever sync ends
@@ -192,7 +192,7 @@ fn commit_group(shared: &Arc<Shared>, desk: &Desk) -> Result<(), Error> {
         unsynced.sync().map_err(fatal)?;
     }
     if taken {
-        shared.inbox.landed();
+        shared.inbox.landed(began.elapsed());
     }
     shared.gauges.note(&ops, began);
     if ops.is_empty() { Ok(()) } else { apply_group(shared, first, ops) }

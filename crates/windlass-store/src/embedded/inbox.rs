@@ -21,6 +21,9 @@ const WAITING_OPS_MAX: usize = 100_000;
 const GROUP_BYTES_MAX: usize = 8 << 20;
 const GROUP_OPS_MAX: usize = 4096;
 
+/// Two groups are on their way at once where writing and syncing one takes longer than this on average.
+const SLOW_DISK: Duration = Duration::from_micros(400);
+
 #[derive(Debug)]
 pub(super) struct Op {
     pub(super) command: Command,
@@ -93,12 +96,19 @@ struct State {
     under_way: usize,
     /// Operations in the group that was taken last.
     latest: usize,
+    /// What a group took lately to become durable.
+    took: Duration,
 }
 
 impl State {
-    /// For how many it is worth to begin: for one if nothing is on its way, for half of the last group if something is.
+    /// For how many it is worth to begin: for one if nothing is on its way, for half of the last group if something is and
+    /// the disk is slow. A fast one has done its work before a second group would have made up for its cost.
     fn enough(&self) -> usize {
-        if self.under_way == 0 { 1 } else { (self.latest / 2).max(1) }
+        match self.under_way {
+            0 => 1,
+            _ if self.took < SLOW_DISK => usize::MAX,
+            _ => (self.latest / 2).max(1),
+        }
     }
 
     fn take(&mut self) -> Vec<Op> {
@@ -191,10 +201,11 @@ impl Inbox {
         group
     }
 
-    /// A group that was taken is durable.
-    pub(super) fn landed(&self) {
+    /// A group that was taken is durable, after this time.
+    pub(super) fn landed(&self, took: Duration) {
         let mut state = self.state.lock();
         state.under_way -= 1;
+        state.took = (state.took * 7 + took) / 8;
         if state.ops.len() >= state.enough() {
             self.filled.notify_one();
         }
@@ -257,6 +268,7 @@ mod tests {
     #[test]
     fn a_group_goes_beside_another_when_half_as_many_wait() {
         let inbox = Inbox::default();
+        inbox.state.lock().took = 2 * SLOW_DISK;
         assert!(!due(&inbox));
         add(&inbox, 1);
         assert!(due(&inbox), "nothing is on its way");
@@ -268,9 +280,26 @@ mod tests {
         assert!(due(&inbox));
         assert_eq!(inbox.take().len(), 4);
         add(&inbox, 1);
-        inbox.landed();
+        inbox.landed(2 * SLOW_DISK);
         assert!(!due(&inbox), "one group is still on its way");
-        inbox.landed();
+        inbox.landed(2 * SLOW_DISK);
+        assert!(due(&inbox));
+    }
+
+    #[test]
+    fn on_a_fast_disk_groups_go_one_by_one() {
+        let inbox = Inbox::default();
+        inbox.state.lock().took = 2 * SLOW_DISK;
+        for _ in 0..20 {
+            add(&inbox, 8);
+            inbox.take();
+            inbox.landed(SLOW_DISK / 2);
+        }
+        add(&inbox, 8);
+        inbox.take();
+        add(&inbox, 100);
+        assert!(!due(&inbox));
+        inbox.landed(SLOW_DISK / 2);
         assert!(due(&inbox));
     }
 
@@ -282,7 +311,7 @@ mod tests {
         add(&inbox, 1);
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| inbox.wait(None));
-            inbox.landed();
+            inbox.landed(SLOW_DISK);
             assert!(waiting.join().unwrap());
         });
         assert_eq!(inbox.take().len(), 1);

@@ -11,7 +11,7 @@ use crate::system::PRODUCTS;
 pub(crate) const USAGE: &str = "\
 Usage: bench/peers/run [options]
 
-  --only NAME,…        windlass, beanstalkd, redis, nats, rabbitmq, bullmq, celery, rq, echo; all of them by default
+  --only NAME,…        windlass, library, beanstalkd, redis, nats, rabbitmq, bullmq, celery, rq, echo; all of them by default
   --rows TEXT,…        of these only the settings that contain one of the texts: 'frames (sync)', '-f50'
   --workloads W,…      w1 to w6; all of them by default
   --seconds N          length of one measurement, 0.8 by default

@@ -5,6 +5,7 @@ pub(crate) mod beanstalkd;
 pub(crate) mod echo;
 pub(crate) mod frames;
 pub(crate) mod grpc;
+pub(crate) mod library;
 pub(crate) mod nats;
 pub(crate) mod redis;
 pub(crate) mod rest;

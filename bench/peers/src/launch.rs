@@ -73,6 +73,8 @@ impl Server {
             System::Beanstalkd(fsync) => beanstalkd(fsync, addr, &data),
             System::RedisLists(aof)
             | System::RedisStreams(aof)
+            | System::RedisPlain(aof)
+            | System::Library(aof)
             | System::BullMq(aof)
             | System::Celery(aof)
             | System::Rq(aof) => redis(aof, addr, &data),

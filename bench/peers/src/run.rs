@@ -11,8 +11,9 @@ use crate::drivers::beanstalkd::Beanstalkd;
 use crate::drivers::echo::Echo;
 use crate::drivers::frames::Frames;
 use crate::drivers::grpc::Grpc;
+use crate::drivers::library::Library;
 use crate::drivers::nats::Nats;
-use crate::drivers::redis::{Lists, Streams};
+use crate::drivers::redis::{Lists, Plain, Streams};
 use crate::drivers::rest::Rest;
 use crate::launch::{Place, Server, Tools};
 use crate::load;
@@ -54,6 +55,8 @@ pub(crate) async fn measure(
         System::Beanstalkd(_) => bench.run(measures, |addr| Beanstalkd { addr }).await,
         System::RedisLists(_) => bench.run(measures, |addr| Lists { addr }).await,
         System::RedisStreams(_) => bench.run(measures, |addr| Streams { addr }).await,
+        System::RedisPlain(_) => bench.run(measures, Plain::at).await,
+        System::Library(_) => bench.run(measures, Library::at).await,
         System::Nats { .. } => bench.run(measures, |addr| Nats { addr }).await,
         System::RabbitMq(kind) => bench.run(measures, move |addr| RabbitMq { addr, kind }).await,
         System::BullMq(_) | System::Celery(_) | System::Rq(_) => {

@@ -92,6 +92,7 @@ fn groups(system: System, round: usize, options: &Options) -> Vec<Vec<Measure>> 
             System::EchoTcp | System::EchoHttp | System::EchoGrpc => {
                 matches!(measure, Measure::Submit { .. })
             }
+            System::RedisPlain(_) => matches!(measure, Measure::SubmitBatch { .. }),
             system if system.scripted() => scripts::takes_part(system, **measure),
             _ => true,
         };

@@ -9,11 +9,20 @@ pub(crate) enum System {
     EchoTcp,
     EchoHttp,
     EchoGrpc,
-    Windlass { over: Transport, durability: Durability },
+    Windlass {
+        over: Transport,
+        durability: Durability,
+    },
     Beanstalkd(Fsync),
     RedisLists(Aof),
     RedisStreams(Aof),
-    Nats { always: bool },
+    /// What a task of Windlass is in Redis, by plain commands.
+    RedisPlain(Aof),
+    /// Windlass in library mode.
+    Library(Aof),
+    Nats {
+        always: bool,
+    },
     RabbitMq(amqp::Kind),
     BullMq(Aof),
     Celery(Aof),
@@ -66,6 +75,10 @@ pub(crate) const ALL: &[System] = {
         RedisLists(Aof::EverySecond),
         RedisStreams(Aof::Always),
         RedisStreams(Aof::EverySecond),
+        RedisPlain(Aof::Always),
+        RedisPlain(Aof::EverySecond),
+        Library(Aof::Always),
+        Library(Aof::EverySecond),
         Nats { always: true },
         Nats { always: false },
         RabbitMq(amqp::Kind::Quorum),
@@ -81,8 +94,8 @@ pub(crate) const ALL: &[System] = {
 };
 
 /// The names that `--only` takes.
-pub(crate) const PRODUCTS: [&str; 9] =
-    ["windlass", "beanstalkd", "redis", "nats", "rabbitmq", "bullmq", "celery", "rq", "echo"];
+pub(crate) const PRODUCTS: [&str; 10] =
+    ["windlass", "library", "beanstalkd", "redis", "nats", "rabbitmq", "bullmq", "celery", "rq", "echo"];
 
 impl System {
     pub(crate) fn product(self) -> &'static str {
@@ -90,7 +103,8 @@ impl System {
             System::EchoTcp | System::EchoHttp | System::EchoGrpc => "echo",
             System::Windlass { .. } => "windlass",
             System::Beanstalkd(_) => "beanstalkd",
-            System::RedisLists(_) | System::RedisStreams(_) => "redis",
+            System::RedisLists(_) | System::RedisStreams(_) | System::RedisPlain(_) => "redis",
+            System::Library(_) => "library",
             System::Nats { .. } => "nats",
             System::RabbitMq(_) => "rabbitmq",
             System::BullMq(_) => "bullmq",
@@ -110,6 +124,8 @@ impl System {
             System::Beanstalkd(_) => "beanstalkd",
             System::RedisLists(_) => "Redis lists",
             System::RedisStreams(_) => "Redis streams",
+            System::RedisPlain(_) => "Redis, the writes of a Windlass task",
+            System::Library(_) => "Windlass, library on Redis",
             System::Nats { .. } => "NATS JetStream",
             System::RabbitMq(amqp::Kind::Quorum) => "RabbitMQ quorum",
             System::RabbitMq(_) => "RabbitMQ classic",
@@ -130,6 +146,8 @@ impl System {
             System::Beanstalkd(Fsync::NoLog) => "no log",
             System::RedisLists(aof)
             | System::RedisStreams(aof)
+            | System::RedisPlain(aof)
+            | System::Library(aof)
             | System::BullMq(aof)
             | System::Celery(aof)
             | System::Rq(aof) => aof.word(),
@@ -149,6 +167,8 @@ impl System {
             System::Beanstalkd(fsync) => fsync == Fsync::Each,
             System::RedisLists(aof)
             | System::RedisStreams(aof)
+            | System::RedisPlain(aof)
+            | System::Library(aof)
             | System::BullMq(aof)
             | System::Celery(aof)
             | System::Rq(aof) => aof == Aof::Always,

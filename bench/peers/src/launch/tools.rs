@@ -62,7 +62,8 @@ impl Tools {
                 said(Command::new(&self.windlass).arg("--version"), "windlass").await
             }
             System::Beanstalkd(_) => said(Command::new("beanstalkd").arg("-v"), "beanstalkd").await,
-            System::RedisLists(_) | System::RedisStreams(_) => redis().await,
+            System::RedisLists(_) | System::RedisStreams(_) | System::RedisPlain(_) => redis().await,
+            System::Library(_) => Ok(format!("{}, Redis {}", env!("CARGO_PKG_VERSION"), redis().await?)),
             System::Nats { always } => {
                 let version = said(Command::new(self.nats()).arg("--version"), "nats-server:").await?;
                 if always && version.trim_start_matches('v').starts_with("2.9") {

@@ -18,6 +18,8 @@ pub(super) struct Verdict {
 const FRAMES: &str = "Windlass, TCP frames";
 const GRPC: &str = "Windlass, gRPC";
 const REST: &str = "Windlass, REST";
+const LIBRARY: &str = "Windlass, library on Redis";
+const PLAIN: &str = "Redis, the writes of a Windlass task";
 const EVERYSEC: &str = "appendfsync everysec";
 const ALWAYS: &str = "appendfsync always";
 const BEANSTALKD: (&str, &str) = ("beanstalkd", "-b -f50");
@@ -48,6 +50,13 @@ pub(super) fn judge(results: &Results) -> Vec<Verdict> {
     verdicts.extend(judge.ratio(w4, Ours::Best, 10.0, ("BullMQ", EVERYSEC), ["w4-100", "w4-1"]));
     verdicts.extend(judge.ratio(w4, Ours::Best, 100.0, ("Celery", EVERYSEC), ["w4-100", "w4-1"]));
     verdicts.extend(judge.moonshot(w4, Ours::Best, 1.0, ("Redis lists", EVERYSEC), "w4-100"));
+    let library = "Library mode on Redis";
+    for setting in [ALWAYS, EVERYSEC] {
+        let ours = Ours::Library(setting);
+        verdicts.extend(judge.ratio(library, ours, 0.5, (PLAIN, setting), ["w2-1000"; 2]));
+        verdicts.extend(judge.ratio(library, ours, 5.0, ("BullMQ", setting), ["w3-100", "w3-1"]));
+        verdicts.extend(judge.ratio(library, ours, 5.0, ("BullMQ", setting), ["w4-100", "w4-1"]));
+    }
     verdicts.extend(judge.latency());
     verdicts.extend(judge.footprint());
     verdicts
@@ -57,6 +66,8 @@ pub(super) fn judge(results: &Results) -> Vec<Verdict> {
 #[derive(Debug, Clone, Copy)]
 enum Ours {
     Over(&'static str),
+    /// In library mode, with this setting of Redis.
+    Library(&'static str),
     /// Whichever is fastest; the verdict names it.
     Best,
 }
@@ -111,6 +122,7 @@ impl Judge<'_> {
         let rows = self.results.rows.iter().filter(|row| row.product == "windlass" && row.durable);
         match ours {
             Ours::Over(name) => rows.into_iter().find(|row| row.system == name),
+            Ours::Library(setting) => self.results.row(LIBRARY, setting),
             Ours::Best => rows
                 .filter_map(|row| Some((row.per_second(measure)?, row)))
                 .max_by(|a, b| a.0.total_cmp(&b.0))

@@ -1,0 +1,147 @@
+//! What Redis must write for a batch of tasks of Windlass, as plain commands in one pipeline: the same keys and the same bytes, counters
+//! once for the batch, without a script that looks at anything. Only submits: it is what those of library mode are held against.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use anyhow::{Context, Result, bail};
+use tokio::sync::OnceCell;
+
+use super::resp::{Resp, Token, command};
+use crate::driver::{self, Driver, Producer as _};
+use crate::drivers::library::Library;
+use crate::payload;
+
+/// Commands for one task, and for a batch beside those.
+const TASK_COMMANDS: usize = 5;
+const BATCH_COMMANDS: usize = 7;
+/// Of the default priority.
+const FIRST_SCORE: u64 = 155 << 45;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Plain {
+    addr: SocketAddr,
+    row: Rc<OnceCell<Row>>,
+}
+
+/// A task as Windlass wrote it.
+#[derive(Debug, Clone)]
+struct Row {
+    line: Vec<u8>,
+    record: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl Plain {
+    pub(crate) fn at(addr: SocketAddr) -> Plain {
+        Plain { addr, row: Rc::default() }
+    }
+
+    /// Has Windlass write a task, and reads what it wrote.
+    async fn row(&self) -> Result<Row> {
+        let read = || async {
+            Library::at(self.addr).producer().await?.submit(&[&payload::at(0)]).await?;
+            let mut resp = Resp::open(self.addr).await?;
+            let mut request = Vec::new();
+            command(&mut request, &[b"HMGET", b"{windlass}:t/00000000000001", b"i", b"r", b"b"]);
+            resp.send(&request).await?;
+            let Token::Array(3) = resp.token().await? else { bail!("there is no row") };
+            let mut field = async || match resp.token().await? {
+                Token::Bulk(bytes) => Ok(bytes.to_vec()),
+                other => bail!("a row has {other:?}"),
+            };
+            Ok(Row { line: field().await?, record: field().await?, body: field().await? })
+        };
+        let row = self.row.get_or_try_init(read).await;
+        row.cloned().context("see what Windlass writes for a task")
+    }
+}
+
+impl Driver for Plain {
+    type Producer = Producer;
+    type Worker = Producer;
+
+    async fn producer(&self) -> Result<Producer> {
+        let resp = Resp::open(self.addr).await?;
+        Ok(Producer { resp, row: self.row().await?, request: Vec::new() })
+    }
+
+    async fn worker(&self, _: usize, _: usize) -> Result<Producer> {
+        bail!("plain writes are only made")
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Producer {
+    resp: Resp,
+    row: Row,
+    request: Vec<u8>,
+}
+
+impl driver::Worker for Producer {
+    async fn turn(&mut self, _: &mut dyn FnMut(&[u8])) -> Result<usize> {
+        bail!("plain writes are only made")
+    }
+}
+
+impl driver::Producer for Producer {
+    async fn submit(&mut self, payloads: &[&[u8]]) -> Result<()> {
+        self.request.clear();
+        for _ in payloads {
+            self.write();
+        }
+        self.count(payloads.len());
+        self.resp.send(&self.request).await?;
+        for _ in 0..payloads.len() * TASK_COMMANDS + BATCH_COMMANDS {
+            self.resp.done().await?;
+        }
+        Ok(())
+    }
+}
+
+impl Producer {
+    fn write(&mut self) {
+        let number = next_number();
+        let name = format!("{number:014}");
+        // As long as the ids that Windlass makes.
+        let id = format!("0191f3c8-7c1e-7d1a-9a57-{number:012x}");
+        let row_key = format!("{{windlass}}:t/{name}");
+        let score = (FIRST_SCORE + number).to_string();
+        let (number, moment) = (number.to_string(), "1790000000000");
+        let Row { line, record, body } = &self.row;
+        let words: [&[&[u8]]; TASK_COMMANDS] = [
+            &[b"HSET", row_key.as_bytes(), b"i", line, b"r", record, b"b", body],
+            &[b"HSET", b"{windlass}:ids", id.as_bytes(), name.as_bytes()],
+            &[b"ZADD", b"{windlass}:state/2", number.as_bytes(), name.as_bytes()],
+            &[b"ZADD", b"{windlass}:age/bench", moment.as_bytes(), name.as_bytes()],
+            &[b"ZADD", b"{windlass}:ready/bench/task", score.as_bytes(), name.as_bytes()],
+        ];
+        for words in words {
+            command(&mut self.request, words);
+        }
+    }
+
+    fn count(&mut self, tasks: usize) {
+        let (many, first) = (tasks.to_string(), FIRST_SCORE.to_string());
+        let many = many.as_bytes();
+        let words: [&[&[u8]]; BATCH_COMMANDS] = [
+            &[b"HINCRBY", b"{windlass}:meta", b"number", many],
+            &[b"HINCRBY", b"{windlass}:queue/bench", b"2", many],
+            &[b"HINCRBY", b"{windlass}:queue/bench", b"class1", many],
+            &[b"HINCRBY", b"{windlass}:waiting", b"1/task", many],
+            &[b"HINCRBY", b"{windlass}:ledger", b"submitted", many],
+            &[b"ZADD", b"{windlass}:lanes/bench", b"LT", first.as_bytes(), b"155 task"],
+            &[b"PUBLISH", b"{windlass}:hints", b"0000000000000000 - - - bench/task"],
+        ];
+        for words in words {
+            command(&mut self.request, words);
+        }
+    }
+}
+
+/// No task is written twice.
+fn next_number() -> u64 {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NUMBER: AtomicU64 = AtomicU64::new(1);
+    NUMBER.fetch_add(1, Ordering::Relaxed)
+}

@@ -123,8 +123,9 @@ impl Broker {
             let mut transitions = Vec::with_capacity(open.len());
             let (mut done_places, mut done) = (Vec::new(), Vec::new());
             let ids: Vec<TaskId> = open.iter().map(|at| reports[*at].id.clone()).collect();
+            let tokens: Vec<Token> = open.iter().map(|at| reports[*at].token).collect();
             let now = self.now().wall;
-            for (at, seen) in open.into_iter().zip(self.inner.store.peek_all(&ids).await?) {
+            for (at, seen) in open.into_iter().zip(self.inner.store.peek_held(&ids, &tokens).await?) {
                 let Some(seen) = seen else {
                     answers[at] = Some(Err(Error::NotFound("task")));
                     continue;

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use windlass_core::choice::Draws;
 use windlass_core::flow::{Scope, Status};
 use windlass_core::operation::Operation;
-use windlass_core::{Name, Record, Task, TaskId, Transition, Workflow, schedule};
+use windlass_core::{Name, Record, Task, TaskId, Token, Transition, Workflow, schedule};
 
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Ending, Error, Expire, Extend, Extended, Groups, Hold,
@@ -211,6 +211,10 @@ impl Store for Faulty {
 
     async fn peek_all(&self, ids: &[TaskId]) -> Result<Vec<Option<Record>>, Error> {
         self.pass(Verb::Peek, self.inner.peek_all(ids)).await
+    }
+
+    async fn peek_held(&self, ids: &[TaskId], tokens: &[Token]) -> Result<Vec<Option<Record>>, Error> {
+        self.pass(Verb::Peek, self.inner.peek_held(ids, tokens)).await
     }
 
     async fn are_kept(&self, seen: &[Record]) -> Result<bool, Error> {

@@ -43,6 +43,10 @@
 //! `transact.rs`). A script sees a task only by its line; what it changes by itself, which is the claim, stands beside the
 //! record and is applied to it by core when the row is read (`row.rs`).
 //!
+//! What a call changes in orders, counters and ids is written at its end, by one command for all of its tasks (`settle` in
+//! `lua/task.lua`). A usual task, that is one which nothing limits and nobody looks at, is claimed and ended by a shorter way that comes to
+//! the same (`lease_plain`, `finish`).
+//!
 //! Which task is next only a script can say, since it must be as things are at that moment. So the choice under limits, turns and
 //! ageing is core's `flow` once more, in Lua (`lua/choice.lua`), and held against core by tests, draw by draw. A limit that
 //! closes moves nothing: a claim that meets what it blocks takes that out of the order that claims look at, and it goes back
@@ -101,7 +105,7 @@ use windlass_core::flow::{Scope, Status};
 use windlass_core::limits::LANES_MAX;
 use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
-use windlass_core::{Name, Record, Task, TaskId, Transition, Workflow};
+use windlass_core::{Name, Record, Task, TaskId, Token, Transition, Workflow};
 
 use crate::clock::Clock;
 use crate::store::{
@@ -269,6 +273,10 @@ impl Store for RedisStore {
 
     async fn peek_all(&self, ids: &[TaskId]) -> Result<Vec<Option<Record>>, Error> {
         self.shared.peek_all(ids).await
+    }
+
+    async fn peek_held(&self, ids: &[TaskId], tokens: &[Token]) -> Result<Vec<Option<Record>>, Error> {
+        self.shared.peek_held(ids, tokens).await
     }
 
     async fn are_kept(&self, seen: &[Record]) -> Result<bool, Error> {

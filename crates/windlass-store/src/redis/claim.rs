@@ -69,6 +69,7 @@ impl Shared {
         let mut tasks = Vec::with_capacity(asked.len());
         for answer in reply::list(answers)? {
             let rows = row::rows(answer)?;
+            self.recent.remember(rows.iter().map(|row| &row.record));
             for Row { record, held, .. } in &rows {
                 if let Some(held) = held {
                     self.watch_lease(record.seq, held, now);

@@ -1,6 +1,6 @@
 //! Writing what was decided: read the rows, let core make the successors, and write them under the revisions that were seen.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use windlass_core::{Change, Record, State, TaskId, Transition, UniqueKey};
 
@@ -172,37 +172,61 @@ impl Shared {
         let mut hint = Hint::default();
         steps.iter().for_each(|step| step.hint(&mut hint));
         let mut args = self.args(&hint);
-        args.outliving(steps.iter().any(Step::may_vanish)).number(steps.len() as u64);
-        steps.iter().for_each(|step| step.args(&mut args, &row::name(step.before.seq)));
+        args.outliving(steps.iter().any(Step::may_vanish));
+        change_args(&mut args, &steps);
         let answer = self.call_and_tell(&script::COMMIT, &args, &hint).await?;
         let repeated = answer.repeated;
-        let committed = steps.into_iter().zip(reply::list(answer.value)?).map(|(step, answer)| {
+        let mut committed = Vec::with_capacity(steps.len());
+        for (step, answer) in steps.into_iter().zip(reply::list(answer.value)?) {
             // One that was to be forgotten, and is gone when that is asked for again, was forgotten by the first call or as good.
             let removes = repeated && matches!(step.change, Change::Removed { .. });
             let gone = removes.then(|| Box::new(step.after.clone()));
-            match (self.written(step, answer)?, gone) {
-                (Committed::Missing, Some(gone)) => Ok(Committed::Done(gone)),
-                (committed, _) => Ok(committed),
-            }
-        });
-        let committed = committed.collect::<Result<_, _>>()?;
+            committed.push(match (self.written_or_other(step, answer, &hint).await?, gone) {
+                (Committed::Missing, Some(gone)) => Committed::Done(gone),
+                (committed, _) => committed,
+            });
+        }
         self.heed(&hint);
         Ok(committed)
     }
 
+    /// An end that turned out to be of a task which others look at is written like any change.
+    async fn written_or_other(
+        &self,
+        step: Step,
+        answer: redis::Value,
+        hint: &Hint,
+    ) -> Result<Committed, Error> {
+        if !reply::is_text(&answer, "other") {
+            return self.written(step, answer);
+        }
+        let mut args = self.args(hint);
+        args.outliving(step.may_vanish()).number(0).number(1).number(0);
+        step.args(&mut args, &row::name(step.before.seq));
+        let answers = self.call_and_tell(&script::COMMIT, &args, hint).await?.value;
+        let [answer] = reply::fixed(answers)?;
+        self.written(step, answer)
+    }
+
     /// What became of a change, by the answer of the script.
     pub(super) fn written(&self, step: Step, answer: redis::Value) -> Result<Committed, Error> {
-        let mut answer = reply::list(answer)?.into_iter();
+        let mut answer = match answer {
+            redis::Value::Array(words) => words.into_iter(),
+            word => vec![word].into_iter(),
+        };
         let word = reply::text(answer.next().unwrap_or_default())?;
+        let Step { before, mut after, change, .. } = step;
         match word.as_str() {
             "missing" => return Ok(Committed::Missing),
             "conflict" => return Ok(Committed::Conflict),
-            "done" => {}
+            // Nobody waits for it, and it keeps its place.
+            "ended" => after.awaited = false,
+            "done" => {
+                after.order = reply::number(answer.next().unwrap_or_default())?;
+                after.awaited = reply::text(answer.next().unwrap_or_default())? == "1";
+            }
             _ => return Err(reply::wrong("an unknown outcome of a change")),
         }
-        let Step { before, mut after, change, .. } = step;
-        after.order = reply::number(answer.next().unwrap_or_default())?;
-        after.awaited = reply::text(answer.next().unwrap_or_default())? == "1";
         let kept = matches!(change, Change::Checkpointed { .. });
         if matches!(before.state, State::Running(_)) && !kept {
             self.forget_lease(before.seq);
@@ -213,6 +237,28 @@ impl Shared {
     pub(super) fn args(&self, hint: &Hint) -> Args {
         Args::new(&hint.write(&self.origin))
     }
+}
+
+/// The arguments of `lua/commit.lua` for these changes: what ends share once, and each with the number of that.
+fn change_args(args: &mut Args, steps: &[Step]) {
+    let (mut shared, mut own) = (Args::default(), Args::default());
+    let mut fates: HashMap<row::Fate, u64> = HashMap::new();
+    let mut seen = HashSet::with_capacity(steps.len());
+    // An end may have to be written after the others, so what follows on one in the same batch cannot rest on it.
+    let once = steps.iter().all(|step| seen.insert(step.before.seq));
+    for step in steps {
+        let Some(fate) = step.fate().filter(|_| once) else {
+            step.args(own.number(0), &row::name(step.before.seq));
+            continue;
+        };
+        let next = fates.len() as u64 + 1;
+        let place = *fates.entry(fate).or_insert_with(|| {
+            fate.args(&mut shared);
+            next
+        });
+        step.end_args(own.number(place));
+    }
+    args.number(fates.len() as u64).append(shared).number(steps.len() as u64).append(own);
 }
 
 /// Who has a key as the transitions before leave it: one that ended has let go of it.

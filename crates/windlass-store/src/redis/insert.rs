@@ -1,15 +1,17 @@
 //! Adding tasks: in one call where each stands alone, or by a plan where they look at others.
 
+use std::collections::HashMap;
+
 use windlass_core::limits::{CONFLICT_TRIES_MAX, LANES_MAX};
 use windlass_core::{NewTask, Record};
 
 use super::Shared;
 use super::hints::Hint;
 use super::limits;
-use super::link::{Fence, is_brief};
+use super::link::{Args, Fence, is_brief};
 use super::outlook::Outlook;
 use super::plan::Plan;
-use super::row::{self, Row};
+use super::row::{self, Row, Shape};
 use super::{reply, script};
 use crate::depth::Room;
 use crate::store::{Error, Insert, Inserted};
@@ -38,10 +40,8 @@ impl Shared {
         records.iter().for_each(|record| hint.add(record));
         let mut args = self.args(&hint);
         args.fenced(fence).outliving(records.iter().any(|record| is_brief(record.retention_ms)));
-        args.bound(insert.max_depth).number(LANES_MAX as u64).number(records.len() as u64);
-        for (new, record) in insert.tasks.iter().zip(&records) {
-            row::add_args(&mut args, new, record);
-        }
+        args.bound(insert.max_depth).number(LANES_MAX as u64);
+        add_tasks(&mut args, &insert.tasks, &records);
         let answer = self.call_and_tell(&script::INSERT, &args, &hint).await?;
         if reply::is_text(&answer.value, "crowded") {
             return Err(Error::TooManyLanes);
@@ -97,6 +97,22 @@ impl Shared {
     pub(super) async fn outlook(&self, tasks: &[NewTask], room: Room) -> Result<Outlook, Error> {
         Outlook::read(self, tasks, room).await
     }
+}
+
+/// Shapes once, and each task with the number of its own.
+fn add_tasks(args: &mut Args, tasks: &[NewTask], records: &[Record]) {
+    let (mut shapes, mut own) = (Args::default(), Args::default());
+    let mut places: HashMap<Shape<'_>, u64> = HashMap::new();
+    for (new, record) in tasks.iter().zip(records) {
+        let shape = Shape::of(new, record);
+        let next = places.len() as u64 + 1;
+        let place = *places.entry(shape).or_insert_with(|| {
+            shape.args(&mut shapes);
+            next
+        });
+        row::new_args(own.number(place), new, record);
+    }
+    args.number(places.len() as u64).append(shapes).number(tasks.len() as u64).append(own);
 }
 
 /// The answer to one task. Its id was just made if it has no fingerprint: if it is taken by the time a lost answer is asked for

@@ -1,7 +1,7 @@
 //! Looking without changing.
 
 use windlass_core::limits::{ANSWER_BYTES_MAX, PAGE_ROWS_MAX, PAGE_SCAN_MAX};
-use windlass_core::{Name, Record, StateName, Task, TaskId};
+use windlass_core::{Name, Record, StateName, Task, TaskId, Token};
 
 use super::Shared;
 use super::link::Args;
@@ -67,6 +67,24 @@ impl Shared {
         let rows = self.look_up(ids.iter().map(By::Id), false).await?;
         self.recent.remember(rows.iter().flatten().map(|row| &row.record));
         Ok(rows.into_iter().map(|row| row.map(|row| row.record)).collect())
+    }
+
+    /// Records that leases are reported on, of which this process may know those that it gave out.
+    pub(super) async fn peek_held(
+        &self,
+        ids: &[TaskId],
+        tokens: &[Token],
+    ) -> Result<Vec<Option<Record>>, Error> {
+        self.check_open()?;
+        let mut records: Vec<Option<Record>> =
+            ids.iter().zip(tokens).map(|(id, token)| self.recent.held(id, *token)).collect();
+        let unknown = ids.iter().zip(&records).filter(|(_, record)| record.is_none());
+        let unknown: Vec<TaskId> = unknown.map(|(id, _)| id.clone()).collect();
+        let mut found = self.peek_all(&unknown).await?.into_iter();
+        for record in records.iter_mut().filter(|record| record.is_none()) {
+            *record = found.next().flatten();
+        }
+        Ok(records)
     }
 
     pub(super) async fn list(&self, list: &List) -> Result<Page, Error> {

@@ -5,7 +5,7 @@
 
 use bytes::{BufMut, Bytes};
 use redis::Value;
-use windlass_core::{Change, Name, NewTask, Progress, Record, State, Task, Token};
+use windlass_core::{Change, Name, NewTask, Priority, Progress, Record, State, Task, Token};
 
 use super::link::Args;
 use super::reply::{self, wrong};
@@ -169,16 +169,52 @@ fn read_progress(bytes: &[u8]) -> Result<Progress, Error> {
     Ok(Progress { fraction: f64::from_be_bytes(*fraction), note })
 }
 
-/// The arguments of `add` in `lua/task.lua`. `record` is the new task's, whatever its number.
-pub(super) fn add_args(args: &mut Args, new: &NewTask, record: &Record) {
-    let group = new.body.links.as_ref().and_then(|links| links.workflow.as_ref());
-    args.text(record.id.as_str()).number(record.state_name().index() as u64);
-    places(args, record);
-    args.number(record.created_at).maybe(record.wake_at()).maybe(record.expires_at);
-    args.text(group.map_or("-", Name::as_str)).text(record.queue.as_str()).text(record.kind.as_str());
+/// What a script must know of a new task beside its own bytes. Tasks that are submitted together mostly share it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Shape<'a> {
+    state: usize,
+    priority: Priority,
+    created_at: u64,
+    wake_at: Option<u64>,
+    expires_at: Option<u64>,
+    group: Option<&'a Name>,
+    queue: &'a Name,
+    kind: &'a Name,
+    ready_at: u64,
+    key: Option<&'a Name>,
+}
+
+impl<'a> Shape<'a> {
+    /// `record` is the new task's, whatever its number.
+    pub(super) fn of(new: &'a NewTask, record: &'a Record) -> Shape<'a> {
+        Shape {
+            state: record.state_name().index(),
+            priority: record.priority,
+            created_at: record.created_at,
+            wake_at: record.wake_at(),
+            expires_at: record.expires_at,
+            group: new.body.links.as_ref().and_then(|links| links.workflow.as_ref()),
+            queue: &record.queue,
+            kind: &record.kind,
+            ready_at: record.ready_at,
+            key: record.key.as_ref(),
+        }
+    }
+
+    /// The arguments of `read_shape` in `lua/task.lua`.
+    pub(super) fn args(&self, args: &mut Args) {
+        args.number(self.state as u64);
+        places(args, self.priority);
+        args.number(self.created_at).maybe(self.wake_at).maybe(self.expires_at);
+        args.text(self.group.map_or("-", Name::as_str)).text(self.queue.as_str()).text(self.kind.as_str());
+        args.number(self.ready_at).text(self.key.map_or(NO_KEY, Name::as_str));
+    }
+}
+
+/// The arguments of `write_new` in `lua/task.lua`.
+pub(super) fn new_args(args: &mut Args, new: &NewTask, record: &Record) {
+    args.text(record.id.as_str());
     args.bytes(codec::encode_record(record, 0)).bytes(codec::encode_body(&new.body));
-    args.text(record.unique.as_ref().map_or("", |hold| hold.key.as_str())).number(record.ready_at);
-    args.text(record.key.as_ref().map_or(NO_KEY, Name::as_str));
 }
 
 /// The line of a task as another store had it; see `lua/row.lua` for its fields.
@@ -206,8 +242,8 @@ pub(super) fn line(task: &Task) -> String {
     words.join(" ")
 }
 
-fn places(args: &mut Args, record: &Record) {
-    args.number(u64::from(record.priority.0)).number(record.priority.class() as u64);
+fn places(args: &mut Args, priority: Priority) {
+    args.number(u64::from(priority.0)).number(priority.class() as u64);
 }
 
 /// What a change does to the unique key of its task.
@@ -249,7 +285,7 @@ impl Step {
             _ => "0",
         };
         args.text(place).number(after.state_name().index() as u64);
-        places(args, after);
+        places(args, after.priority);
         // Whether others wait for it is for the script to look at: it can change without a new revision.
         let prune_at = after.ended_at().map(|at| at.saturating_add(after.retention_ms));
         args.maybe(after.wake_at()).maybe(prune_at).maybe(after.expires_at).text(after.queue.as_str());
@@ -262,6 +298,40 @@ impl Step {
             KeyFate::Taken { from } => args.text(own).text("take").text(from),
         };
         args.number(after.ready_at);
+    }
+}
+
+/// What tasks share that end in the same way: see `finish` in `lua/task.lua`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Fate {
+    state: usize,
+    prune_at: u64,
+}
+
+impl Fate {
+    /// The arguments of `read_fate`.
+    pub(super) fn args(self, args: &mut Args) {
+        args.number(self.state as u64).number(self.prune_at).text("completed");
+    }
+}
+
+impl Step {
+    /// A task that completes, and of which nothing else depends on that; as far as is known here.
+    pub(super) fn fate(&self) -> Option<Fate> {
+        let Step { before, after, change, key } = self;
+        let completes = matches!((&before.state, change), (State::Running(_), Change::Completed { .. }));
+        if !completes || *key != KeyFate::Kept || before.key.is_some() || before.awaited || before.member {
+            return None;
+        }
+        let prune_at = after.ended_at()?.saturating_add(after.retention_ms);
+        Some(Fate { state: after.state_name().index(), prune_at })
+    }
+
+    /// The arguments of `finish`.
+    pub(super) fn end_args(&self, args: &mut Args) {
+        let Step { before, after, .. } = self;
+        args.text(&name(before.seq)).text(before.id.as_str()).number(before.revision);
+        args.bytes(codec::encode_record(after, 0));
     }
 }
 

@@ -6,7 +6,7 @@ use windlass_core::{NewTask, Record};
 use super::Shared;
 use super::hints::Hint;
 use super::link::{Args, Fence};
-use super::row::{self, Step};
+use super::row::{self, Shape, Step};
 use super::{reply, script};
 use crate::store::Error;
 
@@ -64,7 +64,9 @@ impl Transaction {
     pub(super) fn add(&mut self, new: &NewTask, record: &Record) -> String {
         self.adds.push(self.act_count as usize);
         self.begin("add");
-        row::add_args(&mut self.acts, new, record);
+        Shape::of(new, record).args(&mut self.acts);
+        row::new_args(&mut self.acts, new, record);
+        self.acts.text(record.unique.as_ref().map_or("", |hold| hold.key.as_str()));
         self.hint.add(record);
         format!("+{}", self.adds.len())
     }

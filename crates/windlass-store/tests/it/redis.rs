@@ -8,6 +8,7 @@ mod cut;
 mod failover;
 mod flow;
 mod full;
+mod held;
 mod honest;
 mod replicas;
 pub(crate) mod sentinel;

@@ -21,17 +21,32 @@ local function line(queue)
   return known
 end
 
--- The fronts of the lanes that were looked at, and the levels of them whose heads are to be shown anew.
-local fronts, stale = {}, {}
-local function front(queue, kind)
+-- The fronts of the lanes that were looked at: what was taken of them and is still there, and the levels whose heads are to be shown
+-- anew.
+local fronts = {}
+
+-- Those that were taken leave the line, before anybody looks at it again.
+local function take_out(lane)
+  call_for_all("ZREM", lane.key, lane.taken, 1)
+  lane.taken = {}
+end
+
+local function lane_of(queue, kind)
   local place = queue .. "/" .. kind
   local lane = fronts[place]
   if not lane then
-    lane = { queue = queue, kind = kind, key = base .. "ready/" .. place, next = 1, entries = {}, chunk = CHUNK_FIRST }
+    lane = { queue = queue, kind = kind, key = base .. "ready/" .. place, next = 1, entries = {}, chunk = CHUNK_FIRST,
+      taken = {}, stale = {}, leased = {}, classes = {} }
     fronts[place] = lane
   end
+  return lane
+end
+
+local function front(queue, kind)
+  local lane = lane_of(queue, kind)
   if lane.next > #lane.entries and not lane.dry then
     looks = looks + 1
+    take_out(lane)
     lane.entries = call("ZRANGE", lane.key, 0, lane.chunk - 1, "WITHSCORES")
     lane.next = 1
     lane.dry = #lane.entries < 2 * lane.chunk

@@ -2,7 +2,8 @@
 --
 -- ARGV[4]  as many as may wait in a queue, or "" for no bound.
 -- ARGV[5]  how many queues there may be.
--- ARGV[6]  how many tasks; the arguments of `add` follow for each.
+-- ARGV[6]  how many shapes, and the arguments of `read_shape` for each; then how many tasks, and for each the number of its shape
+--          and the arguments of `write_new`.
 -- Returns "crowded" if there are too many queues; else for each its number; or, if its id is taken, the row of the task that has it, with its body: whether the
 -- submit repeats that one is for Rust to say; or "full"; or "late", if it would be new but comes too late; or "full", the limit that as many wait under as may, and how many.
 --
@@ -14,10 +15,30 @@
 
 local bound = tonumber(ARGV[4])
 local bounded = tonumber(call("HGET", KEYS[1], "depths") or 0) > 0
+local TASK_ARGS = 1 + NEW_ARGS
+
+local shapes, queues, at = {}, {}, 7
+for i = 1, tonumber(ARGV[6]) do
+  shapes[i] = read_shape(at)
+  shapes[i].many = 0
+  queues[shapes[i].queue] = true
+  at = at + SHAPE_ARGS
+end
+if not has_room(queues, tonumber(ARGV[5])) then
+  return "crowded"
+end
+local many, first = tonumber(ARGV[at]), at + 1
 
 -- The limit that lets no more wait, if there is one.
-local function full(queue, kind, key)
-  for _, limit in ipairs({ "0/" .. queue, "1/" .. kind, key ~= NO_KEY and "2/" .. key or nil }) do
+local function full(shape)
+  if bound and waiting_in(shape.queue) >= bound then
+    return "full"
+  end
+  if not bounded then
+    return nil
+  end
+  local key = shape.key ~= NO_KEY and "2/" .. shape.key or nil
+  for _, limit in ipairs({ "0/" .. shape.queue, "1/" .. shape.kind, key }) do
     local gate = gate_of(limit)
     if gate and gate.depth and waiting_under(limit) >= gate.depth then
       return { "full", limit, text(gate.depth) }
@@ -26,41 +47,58 @@ local function full(queue, kind, key)
 end
 
 local before, late = remembered() or {}, is_late()
-local queues = {}
-for i = 1, tonumber(ARGV[6]) do
-  queues[ARGV[15 + (i - 1) * ADD_ARGS]] = true
+local ids = {}
+for i = 1, many do
+  ids[i] = ARGV[first + (i - 1) * TASK_ARGS + 1]
 end
-if not has_room(queues, tonumber(ARGV[5])) then
-  return "crowded"
+look_up(ids)
+
+-- Which tasks are added must be known before they are numbered, so that their numbers follow each other.
+local answers, mine, numbers, new = {}, {}, {}, 0
+for i, id in ipairs(ids) do
+  local shape = shapes[tonumber(ARGV[first + (i - 1) * TASK_ARGS])]
+  local free = not before[i] and not known_ids[id] and not mine[id]
+  local refused = free and (late and "late" or full(shape))
+  if before[i] or refused then
+    answers[i] = before[i] or refused
+  elseif free then
+    mine[id], new = shape, new + 1
+    if bound or bounded then
+      count_new(shape, 1)
+    else
+      shape.many = shape.many + 1
+    end
+  end
+end
+for _, shape in ipairs(shapes) do
+  if shape.many > 0 then
+    count_new(shape, shape.many)
+  end
 end
 
-local answers, numbers = {}, {}
-local added = false
-for i = 1, tonumber(ARGV[6]) do
-  local at = 7 + (i - 1) * ADD_ARGS
-  local taken = call("HGET", base .. "ids", ARGV[at])
-  if before[i] then
-    answers[i] = before[i]
-  elseif taken then
-    answers[i] = show(taken, true)
-  elseif late then
-    answers[i] = "late"
-  elseif bound and waiting_in(ARGV[at + 8]) >= bound then
-    answers[i] = "full"
-  else
-    answers[i] = bounded and full(ARGV[at + 8], ARGV[at + 9], ARGV[at + 14])
-    if not answers[i] then
-      answers[i] = add(at)
-      added = true
-    end
+local number, step, words = 0, 1, {}
+if new > 0 then
+  number, step = next_numbers(new)
+end
+for i, id in ipairs(ids) do
+  if not answers[i] and mine[id] then
+    know_queue(mine[id].queue)
+    local name, at = write_new(number, mine[id], first + (i - 1) * TASK_ARGS + 1), #words
+    words[at + 1], words[at + 2], known_ids[id] = id, name, name
+    answers[i], mine[id] = number, nil
+    number = number + step
+  elseif not answers[i] then
+    answers[i] = show(known_ids[id], true)
   end
   numbers[i] = type(answers[i]) == "number" and answers[i]
 end
-settle()
-if added then
-  remember(numbers)
+call_for_all("HSET", base .. "ids", words, 2)
+for _, shape in ipairs(shapes) do
+  place_new(shape)
 end
-if added then
+settle()
+if new > 0 then
+  remember(numbers)
   tell()
 end
 return answers

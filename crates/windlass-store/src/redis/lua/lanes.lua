@@ -291,14 +291,46 @@ local function leave_share(name, row)
   end
 end
 
+-- The lanes that tasks without a key enter with this call: their words for ZADD, and the first by level. Whoever looks at these lines
+-- has them written first.
+local entering = {}
+
+local function write_lines()
+  local written = entering
+  entering = {}
+  for lane, entry in pairs(written) do
+    call_for_all("ZADD", base .. "ready/" .. lane, entry.words, 2)
+    for level, score in pairs(entry.firsts) do
+      call("ZADD", base .. "lanes/" .. entry.queue, "LT", text(score), string.format("%03d %s", level, entry.kind))
+    end
+  end
+end
+
+-- Tasks without a key, by name and place, take their places in the line of a row.
+local function enter_lane(row, names, orders)
+  local lane, level = row.queue .. "/" .. row.kind, level_of(row)
+  local entry = entering[lane]
+  if not entry then
+    entry = { queue = row.queue, kind = row.kind, words = {}, firsts = {} }
+    entering[lane] = entry
+  end
+  local words, at = entry.words, #entry.words
+  for i, name in ipairs(names) do
+    local score = level * ORDERS + orders[i]
+    words[at + 1], words[at + 2] = text(score), name
+    at = at + 2
+    if not entry.firsts[level] or score < entry.firsts[level] then
+      entry.firsts[level] = score
+    end
+  end
+end
+
 -- A ready task takes its place in line.
 local function enter_line(name, row)
   if row.key ~= NO_KEY then
     return enter_share(name, row)
   end
-  local score = text(level_of(row) * ORDERS + tonumber(row.order))
-  call("ZADD", base .. "ready/" .. row.queue .. "/" .. row.kind, score, name)
-  call("ZADD", base .. "lanes/" .. row.queue, "LT", score, string.format("%03d %s", level_of(row), row.kind))
+  enter_lane(row, { name }, { tonumber(row.order) })
 end
 
 -- It leaves, unless a claim took it out before.
@@ -306,6 +338,7 @@ local function leave_line(name, row)
   if row.key ~= NO_KEY then
     return leave_share(name, row)
   end
+  write_lines()
   if call("ZREM", base .. "ready/" .. row.queue .. "/" .. row.kind, name) == 1 then
     show_head(row.queue, row.kind, level_of(row))
   end

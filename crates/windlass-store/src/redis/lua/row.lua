@@ -51,25 +51,69 @@ local ORDERS = 35184372088832
 -- Stands for no key; no name has it.
 local NO_KEY = "/"
 
+-- Whole numbers all of them, and %d is printed in half the time of %.0f.
 local function name_of(number)
-  return string.format("%014.0f", number)
+  return string.format("%014d", number)
 end
 
 local function text(number)
-  return string.format("%.0f", number)
+  return string.format("%d", number)
 end
 
--- The next number of a task or of a place in line. A part of a store that is spread gives out only those that leave its own
--- number when they are divided by the number of parts, and none below what the caller has seen in another one.
-local function next_number()
+-- The next numbers of tasks or of places in line: the first, and the step to each that follows. A part of a store that is spread
+-- gives out only those that leave its own number when they are divided by the number of parts, and none below what the caller
+-- has seen in another one.
+local function next_numbers(many)
   local part, parts, seen = string.match(ARGV[1], "^%d (%d+) (%d+) (%d+)")
   if not part then
-    return call("HINCRBY", KEYS[1], "number", 1)
+    return call("HINCRBY", KEYS[1], "number", many) - many + 1, 1
   end
   local last = math.max(tonumber(call("HGET", KEYS[1], "number") or "0"), tonumber(seen))
-  local number = last + 1 + (tonumber(part) - last - 1) % tonumber(parts)
-  call("HSET", KEYS[1], "number", text(number))
-  return number
+  local first = last + 1 + (tonumber(part) - last - 1) % tonumber(parts)
+  call("HSET", KEYS[1], "number", text(first + (many - 1) * tonumber(parts)))
+  return first, tonumber(parts)
+end
+
+-- Words that one command is given at once: Lua holds no more than a few thousand on its stack.
+local WORDS_MAX = 4000
+
+-- Calls a command for words of which `each` belong together, in as few calls as it takes.
+local function call_for_all(command, key, words, each)
+  local most = WORDS_MAX - WORDS_MAX % each
+  for from = 1, #words, most do
+    call(command, key, unpack(words, from, math.min(from + most - 1, #words)))
+  end
+end
+
+-- Where tasks will stand in the orders when this call ends: by order and name the score, or false for one that leaves. They are
+-- written at the end, all of an order by one command; nothing that moves tasks reads these orders.
+local places = {}
+
+local function stand(order, name, score)
+  local members = places[order]
+  if not members then
+    members = {}
+    places[order] = members
+  end
+  members[name] = score
+end
+
+local function settle_places()
+  local written = places
+  places = {}
+  for order, members in pairs(written) do
+    local gone, come = {}, {}
+    for name, score in pairs(members) do
+      if score then
+        come[#come + 1] = score
+        come[#come + 1] = name
+      else
+        gone[#gone + 1] = name
+      end
+    end
+    call_for_all("ZREM", base .. order, gone, 1)
+    call_for_all("ZADD", base .. order, come, 2)
+  end
 end
 
 local function time_here()

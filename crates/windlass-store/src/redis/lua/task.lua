@@ -3,18 +3,18 @@
 -- An ended task that others wait for stands in the line of those who have yet to tell it.
 local function end_key(row)
   if row.awaited == "1" and (row.state == COMPLETED or row.state == CANCELLED) then
-    return base .. "ended"
+    return "ended"
   end
-  return base .. "prunes"
+  return "prunes"
 end
 
 -- Whoever leads must hear that there is an end to tell, whoever made it.
 local function enter_ends(name, row)
   local order = end_key(row)
-  if order == base .. "prunes" then
-    call("ZADD", order, row.prune, name)
+  if order == "prunes" then
+    stand(order, name, row.prune)
   else
-    call("ZADD", order, tonumber(name), name)
+    stand(order, name, name)
     call("PUBLISH", base .. "hints", "- - - +d")
   end
 end
@@ -22,37 +22,80 @@ end
 -- Takes a task out of every order that its line says it is in. `gone` says that it has left the line of ready tasks already.
 local function leave(name, row, gone)
   count(row, -1)
-  call("ZREM", base .. "state/" .. row.state, name)
+  stand("state/" .. row.state, name, false)
   if row.state == PENDING then
-    call("ZREM", base .. "age/" .. row.queue, name)
+    stand("age/" .. row.queue, name, false)
     if not gone then
       leave_line(name, row)
     end
   elseif row.state == RUNNING then
-    call("ZREM", base .. "leases", name)
+    stand("leases", name, false)
   end
   if row.wake ~= "-" then
-    call("ZREM", base .. "wakes", name)
+    stand("wakes", name, false)
   end
   if row.prune ~= "-" then
-    call("ZREM", end_key(row), name)
+    stand(end_key(row), name, false)
   end
 end
 
--- Puts a task into every order that its line says it is in. A lease enters its own with a beat, where it is given.
-local function enter(name, row)
-  count(row, 1)
-  call("ZADD", base .. "state/" .. row.state, tonumber(name), name)
+-- Puts a task that is counted into every order that its line says it is in. A lease enters its own with a beat, where it is given.
+local function take_places(name, row)
+  stand("state/" .. row.state, name, name)
   if row.state == PENDING then
-    call("ZADD", base .. "age/" .. row.queue, row.created, name)
+    stand("age/" .. row.queue, name, row.created)
     enter_line(name, row)
   end
   if row.wake ~= "-" then
-    call("ZADD", base .. "wakes", row.wake, name)
+    stand("wakes", name, row.wake)
   end
   if row.prune ~= "-" then
     enter_ends(name, row)
   end
+end
+
+local function enter(name, row)
+  count(row, 1)
+  take_places(name, row)
+end
+
+-- Names by id, as far as this call knows them; false for an id that nobody has. Those that it gives are written at its end.
+local known_ids, given_ids = {}, {}
+
+-- Looks up many ids at once.
+local function look_up(ids)
+  for from = 1, #ids, WORDS_MAX do
+    local till = math.min(from + WORDS_MAX - 1, #ids)
+    for i, name in ipairs(call("HMGET", base .. "ids", unpack(ids, from, till))) do
+      known_ids[ids[from + i - 1]] = name
+    end
+  end
+end
+
+local function name_by(id)
+  if known_ids[id] == nil then
+    known_ids[id] = call("HGET", base .. "ids", id)
+  end
+  return known_ids[id]
+end
+
+local function give_id(id, name)
+  known_ids[id], given_ids[id] = name, name
+end
+
+local function free_id(id)
+  known_ids[id], given_ids[id] = false, nil
+  call("HDEL", base .. "ids", id)
+end
+
+local function settle_ids()
+  local words = {}
+  for id, name in pairs(given_ids) do
+    words[#words + 1] = id
+    words[#words + 1] = name
+  end
+  given_ids = {}
+  call_for_all("HSET", base .. "ids", words, 2)
 end
 
 -- The queues that this call has seen. A queue stays for good, as in the other stores; so there is a bound to them.
@@ -98,35 +141,63 @@ local function forget_workflow(group)
   call("ZREM", base .. "workflow_order", group)
 end
 
--- Every script that moves tasks ends with this: the counters are written, and what they show is done.
+-- Every script that moves tasks ends with this: orders and counters are written, and what they show is done.
 local function settle()
+  settle_ids()
+  write_lines()
+  settle_places()
   settle_counts()
   for group in pairs(thinned) do
     forget_workflow(group)
   end
 end
 
--- A new task, from the arguments that begin at `at`: id, state, priority, class, created, wake, expires, workflow, queue,
--- kind, record, body, unique key, moment from which it waits, key. Returns its number.
-local ADD_ARGS = 15
-local function add(at)
-  local number = next_number()
-  local name = name_of(number)
+-- What a new task has in common with others that came with it, from the arguments that begin at `at`: state, priority, class,
+-- created, wake, expires, workflow, queue, kind, moment from which it waits, key. It is their row, but for their places in line.
+local SHAPE_ARGS = 11
+local function read_shape(at)
   local row = {
-    revision = "1", order = text(number), state = ARGV[at + 1], priority = ARGV[at + 2], class = ARGV[at + 3],
-    created = ARGV[at + 4], wake = ARGV[at + 5], prune = "-", expires = ARGV[at + 6], awaited = "0",
-    group = ARGV[at + 7], nonce = nonce, queue = ARGV[at + 8], kind = ARGV[at + 9], ready = ARGV[at + 13],
-    key = ARGV[at + 14],
+    revision = "1", order = "", state = ARGV[at], priority = ARGV[at + 1], class = ARGV[at + 2], created = ARGV[at + 3],
+    wake = ARGV[at + 4], prune = "-", expires = ARGV[at + 5], awaited = "0", group = ARGV[at + 6], nonce = nonce,
+    queue = ARGV[at + 7], kind = ARGV[at + 8], ready = ARGV[at + 9], key = ARGV[at + 10],
   }
-  call("HSET", base .. "t/" .. name, "i", line_of(row), "r", ARGV[at + 10], "b", ARGV[at + 11])
-  call("HSET", base .. "ids", ARGV[at], name)
-  know_queue(row.queue)
-  enter(name, row)
-  if ARGV[at + 12] ~= "" then
-    call("HSET", base .. "unique", ARGV[at + 12], name)
+  -- The line of each of them behind its place, and who they are.
+  row.rest, row.names, row.numbers = string.sub(line_of(row), 3), {}, {}
+  return row
+end
+
+-- Writes a new task that is counted and has yet to take its places (`place_new`). Its own arguments begin at `at`: id, record, body.
+-- Returns its name.
+local NEW_ARGS = 3
+local function write_new(number, shape, at)
+  local name, many = name_of(number), #shape.names + 1
+  shape.names[many], shape.numbers[many] = name, number
+  call("HSET", base .. "t/" .. name, "i", "1 " .. text(number) .. shape.rest, "r", ARGV[at + 1], "b", ARGV[at + 2])
+  return name
+end
+
+-- The new tasks of a shape take their places: those of the usual one all at once.
+local function place_new(shape)
+  if shape.state ~= PENDING or shape.wake ~= "-" or shape.key ~= NO_KEY then
+    for i, name in ipairs(shape.names) do
+      shape.order = text(shape.numbers[i])
+      take_places(name, shape)
+    end
+    return
   end
-  move("ledger", "submitted", 1)
-  return number
+  local states, ages, created = {}, {}, shape.created
+  for i, name in ipairs(shape.names) do
+    states[2 * i - 1], states[2 * i] = name, name
+    ages[2 * i - 1], ages[2 * i] = created, name
+  end
+  call_for_all("ZADD", base .. "state/" .. PENDING, states, 2)
+  call_for_all("ZADD", base .. "age/" .. shape.queue, ages, 2)
+  enter_lane(shape, shape.names, shape.numbers)
+end
+
+local function count_new(shape, many)
+  count(shape, many)
+  move("ledger", "submitted", many)
 end
 
 -- A decided change of the task that has the revision it was decided on, from the arguments that begin at `at`: name, id,
@@ -139,7 +210,7 @@ local function change(at)
   local name, act = ARGV[at], ARGV[at + 3]
   local key = base .. "t/" .. name
   local row = find(name)
-  if not row or call("HGET", base .. "ids", ARGV[at + 1]) ~= name then
+  if not row or name_by(ARGV[at + 1]) ~= name then
     return { "missing" }
   end
   if row.revision ~= ARGV[at + 2] then
@@ -161,8 +232,8 @@ local function change(at)
   end
   row.revision = text(tonumber(row.revision) + 1)
   if ARGV[at + 4] ~= "0" then
-    local number = text(next_number())
-    row.order = ARGV[at + 4] == "1" and number or row.order
+    local number = next_numbers(1)
+    row.order = ARGV[at + 4] == "1" and text(number) or row.order
   end
   for field in string.gmatch(ARGV[at + 13], "%S+") do
     move("ledger", field, 1)
@@ -174,7 +245,7 @@ local function change(at)
   end
   if act == "drop" then
     call("DEL", key)
-    call("HDEL", base .. "ids", ARGV[at + 1])
+    free_id(ARGV[at + 1])
     if row.group ~= "-" then
       thinned[row.group] = true
     end
@@ -185,11 +256,14 @@ local function change(at)
     call("HDEL", key, "c")
     return { "done", row.order, row.awaited }
   end
+  local ran = row.state == RUNNING
   row.state, row.priority, row.class = ARGV[at + 5], ARGV[at + 6], ARGV[at + 7]
   row.wake, row.prune, row.expires, row.queue = ARGV[at + 8], ARGV[at + 9], ARGV[at + 10], ARGV[at + 11]
   row.ready = ARGV[at + 17]
   call("HSET", key, "i", line_of(row), "r", ARGV[at + 12])
-  call("HDEL", key, "c", "l", "p", "x")
+  if ran then
+    call("HDEL", key, "c", "l", "p", "x")
+  end
   know_queue(row.queue)
   enter(name, row)
   return { "done", row.order, row.awaited }

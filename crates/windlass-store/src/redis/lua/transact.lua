@@ -14,7 +14,7 @@
 --   under <limit> <max>            at most so many wait under the limit
 --   waits <parent> <child>         the child has yet to be told the end of its parent
 --   queue <queue> <max>            there is room for this queue, of so many: if not, the answer is "crowded"
---   add ...                        a new task (`add`)
+--   add ...                        a new task: its shape (`read_shape`), its own (`write_new`), and its unique key or ""
 --   change ...                     a change whose condition a guard has seen to (`change`)
 --   try ...                        a change that may find another revision: that is its answer, and no matter of the others
 --   put <hash> <field> <value>     and take <hash> <field>
@@ -112,7 +112,7 @@ local function set_awaited(name, awaited)
     return
   end
   if row.prune ~= "-" then
-    call("ZREM", end_key(row), name)
+    stand(end_key(row), name, false)
   end
   row.awaited = awaited
   if row.prune ~= "-" then
@@ -128,8 +128,16 @@ end
 
 local acts = {
   add = function()
-    local number = add(at)
-    at = at + ADD_ARGS
+    local shape, own = read_shape(at), at + SHAPE_ARGS
+    local number, unique = (next_numbers(1)), ARGV[own + NEW_ARGS]
+    at = own + NEW_ARGS + 1
+    know_queue(shape.queue)
+    count_new(shape, 1)
+    give_id(ARGV[own], write_new(number, shape, own))
+    place_new(shape)
+    if unique ~= "" then
+      call("HSET", base .. "unique", unique, name_of(number))
+    end
     added[#added + 1] = number
     return number
   end,
@@ -194,7 +202,7 @@ acts.back = function()
   local name, id, line, record, body = next_arg(), next_arg(), next_arg(), next_arg(), next_arg()
   local unique, number, claims, lease, worker = next_arg(), next_arg(), next_arg(), next_arg(), next_arg()
   local key = base .. "t/" .. name
-  local taken = call("HGET", base .. "ids", id)
+  local taken = name_by(id)
   if taken == name then
     return "there"
   end
@@ -203,12 +211,12 @@ acts.back = function()
   end
   local row = parse(line)
   call("HSET", key, "i", line, "r", record, "b", body)
-  call("HSET", base .. "ids", id, name)
+  give_id(id, name)
   know_queue(row.queue)
   enter(name, row)
   if lease ~= "" then
     local beat = text(call("HINCRBY", KEYS[1], "beat", 1))
-    call("ZADD", base .. "leases", beat, name)
+    stand("leases", name, beat)
     call("HSET", key, "l", table.concat({ lease, beat, worker }, " "))
   end
   if unique ~= "" then

@@ -8,6 +8,7 @@
 //! Files: `LOCK` (held while open), `FORMAT` (the version of everything here), `log/` (segments), `index.redb` (tables).
 //! An error of the disk or an inconsistency ends the store (`Store::failed`): nothing is acknowledged after it.
 
+mod answers;
 mod checkpoint;
 mod claims;
 pub(crate) mod codec;

@@ -23,6 +23,7 @@
 
 mod active;
 mod frame;
+mod health;
 mod recover;
 mod segment;
 mod spare;
@@ -32,6 +33,7 @@ mod tests;
 use active::Active;
 use bytes::Bytes;
 use frame::{Builder, Place};
+use health::Health;
 use parking_lot::{Condvar, Mutex};
 use segment::{HEADER_BYTES, Header, Listing};
 use spare::{Live, Shared, State};
@@ -40,9 +42,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
+pub use health::Unsynced;
 pub use spare::Reclaimer;
 
 /// Most bytes in one batch, four more counted per entry: what recovery may have to hold at once.
@@ -72,7 +75,7 @@ impl Options {
     /// The usual sizes, durable.
     pub fn new(dir: impl Into<PathBuf>) -> Options {
         let dir = dir.into();
-        Options { dir, segment_bytes: 16 << 20, spare_segments: 1, sync: SyncMode::Always, direct: true }
+        Options { dir, segment_bytes: 64 << 20, spare_segments: 1, sync: SyncMode::Always, direct: true }
     }
 }
 
@@ -143,50 +146,6 @@ pub enum Error {
     Visit(#[source] VisitError),
 }
 
-/// What a sync under way finds out, beside those who append meanwhile.
-#[derive(Debug, Default)]
-struct Health {
-    /// Every entry below is on disk.
-    durable: AtomicU64,
-    poisoned: AtomicBool,
-}
-
-impl Health {
-    fn check(&self) -> Result<(), Error> {
-        if self.poisoned.load(Ordering::Acquire) { Err(Error::Poisoned) } else { Ok(()) }
-    }
-
-    /// Poisons the log unless the outcome leaves it in a known state.
-    fn judge(&self, outcome: Result<(), Error>) -> Result<(), Error> {
-        if !matches!(outcome, Ok(()) | Err(Error::NoSpace { .. })) {
-            self.poisoned.store(true, Ordering::Release);
-        }
-        outcome
-    }
-}
-
-/// What was appended up to a moment, to be made durable while the log goes on.
-#[derive(Debug)]
-#[must_use = "nothing is durable before it is synced"]
-pub struct Unsynced {
-    /// `None` if nothing is left to do.
-    file: Option<(Arc<File>, PathBuf)>,
-    end: u64,
-    health: Arc<Health>,
-}
-
-impl Unsynced {
-    /// Returns when everything that was appended before is durable.
-    pub fn sync(self) -> Result<(), Error> {
-        self.health.check()?;
-        if let Some((file, path)) = &self.file {
-            self.health.judge(sync_file(file, path))?;
-            self.health.durable.fetch_max(self.end, Ordering::AcqRel);
-        }
-        Ok(())
-    }
-}
-
 /// The log, owned by the one who writes it.
 #[derive(Debug)]
 pub struct Log {
@@ -243,7 +202,7 @@ impl Log {
             preparer: Some(preparer),
             active: recovered.active,
             next: recovered.next,
-            health: Arc::new(Health { durable: AtomicU64::new(recovered.next), ..Health::default() }),
+            health: Arc::new(Health::new(recovered.next)),
             written: recovered.replayed_bytes,
             frame: Builder::default(),
         })

@@ -62,7 +62,7 @@ impl Options {
         Options {
             dir: dir.into(),
             durability: Durability::Sync,
-            segment_bytes: 16 << 20,
+            segment_bytes: 64 << 20,
             disk_reserve_bytes: 512 << 20,
             checkpoint_bytes: 8 << 20,
             checkpoint_interval: Duration::from_secs(60),

@@ -102,7 +102,6 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use windlass_core::flow::{Scope, Status};
-use windlass_core::limits::LANES_MAX;
 use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{Name, Record, Task, TaskId, Token, Transition, Workflow};
@@ -115,7 +114,7 @@ use crate::store::{
     ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation,
     WriteSchedule,
 };
-use hints::{Hint, Horizon, Lane, Loop};
+use hints::{Hint, Horizon, Loop};
 use link::{Answer, Args};
 pub use open::{exists, open};
 pub use options::{Options, PREFIX_DEFAULT};
@@ -189,22 +188,6 @@ impl Shared {
             self.heed(hint);
         }
         answer
-    }
-
-    async fn set_paused(&self, queue: &Name, paused: bool) -> Result<(), Error> {
-        self.check_open()?;
-        self.waits.settled().await;
-        let mut hint = Hint::default();
-        if !paused {
-            hint.lanes.insert(Lane::Queue(queue.clone()));
-        }
-        let mut args = self.args(&hint);
-        args.text(queue.as_str()).flag(paused).number(LANES_MAX as u64);
-        if reply::is_text(&self.call_and_tell(&script::PAUSE, &args, &hint).await?.value, "crowded") {
-            return Err(Error::TooManyLanes);
-        }
-        self.heed(&hint);
-        Ok(())
     }
 }
 

@@ -3,11 +3,11 @@
 
 use redis::Value;
 use windlass_core::flow::{Ageing, Closed, Full, Gate, Limit, Rate, Scope, Status};
-use windlass_core::limits::{HOLDERS_NAMED_MAX, HOLDERS_SCAN_MAX, LIMITS_MAX, PAGE_ROWS_MAX};
+use windlass_core::limits::{HOLDERS_NAMED_MAX, HOLDERS_SCAN_MAX, LANES_MAX, LIMITS_MAX, PAGE_ROWS_MAX};
 use windlass_core::{Name, Record, TaskId};
 
 use super::Shared;
-use super::hints::Hint;
+use super::hints::{Hint, Lane};
 use super::link::Args;
 use super::{reply, row, script};
 use crate::store::{Error, Hold, LimitWritten, ListLimits, SetLimit};
@@ -39,6 +39,22 @@ impl Shared {
     pub(super) async fn limits_moved(&self, seen: &str) -> Result<bool, Error> {
         self.renew_limits_mark().await?;
         Ok(self.limits_mark.lock().text != seen)
+    }
+
+    pub(super) async fn set_paused(&self, queue: &Name, paused: bool) -> Result<(), Error> {
+        self.check_open()?;
+        self.waits.settled().await;
+        let mut hint = Hint::default();
+        if !paused {
+            hint.lanes.insert(Lane::Queue(queue.clone()));
+        }
+        let mut args = self.args(&hint);
+        args.text(queue.as_str()).flag(paused).number(LANES_MAX as u64);
+        if reply::is_text(&self.call_and_tell(&script::PAUSE, &args, &hint).await?.value, "crowded") {
+            return Err(Error::TooManyLanes);
+        }
+        self.heed(&hint);
+        Ok(())
     }
 
     pub(super) async fn set_limit(&self, set: &SetLimit) -> Result<LimitWritten, Error> {

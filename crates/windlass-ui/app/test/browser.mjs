@@ -29,28 +29,38 @@ export function launch() {
 
 /** A window with tabs of which one is in front, as people have it: elsewhere every page is told that it is the one. */
 export async function launchWindow() {
-  const folder = mkdtempSync(join(tmpdir(), "windlass-window-"));
-  const child = spawn(browserPath(), [...ARGS, "--headless", "--window-size=1400,900", "--remote-debugging-port=0", `--user-data-dir=${folder}`], { stdio: ["ignore", "ignore", "pipe"] });
-  const ended = new Promise((resolve) => child.once("exit", resolve));
-  const address = await new Promise((resolve, reject) => {
-    let said = "";
-    child.stderr.on("data", (bytes) => {
-      said += bytes;
-      const found = /DevTools listening on (\S+)/.exec(said);
-      if (found) resolve(found[1]);
-    });
-    child.once("exit", (code) => reject(new Error(`the browser ended with ${code}: ${said}`)));
-  });
-  const browser = await chromium.connectOverCDP(address, { noDefaults: true });
-  return {
-    window: browser.contexts()[0],
-    async close() {
-      await browser.close();
+  // Now and then a browser that has just begun does not answer who connects to it: then another one is begun.
+  for (let left = 3; ; left -= 1) {
+    const { child, ended, folder, said } = startWindow();
+    const close = async () => {
       child.kill();
       await ended;
       rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
-    },
-  };
+    };
+    try {
+      const browser = await chromium.connectOverCDP(await said, { noDefaults: true, timeout: 15_000 });
+      return { window: browser.contexts()[0], close: () => browser.close().finally(close) };
+    } catch (error) {
+      await close();
+      if (left === 1) throw error;
+    }
+  }
+}
+
+function startWindow() {
+  const folder = mkdtempSync(join(tmpdir(), "windlass-window-"));
+  const child = spawn(browserPath(), [...ARGS, "--headless", "--window-size=1400,900", "--remote-debugging-port=0", `--user-data-dir=${folder}`], { stdio: ["ignore", "ignore", "pipe"] });
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  const said = new Promise((resolve, reject) => {
+    let text = "";
+    child.stderr.on("data", (bytes) => {
+      text += bytes;
+      const found = /DevTools listening on (\S+)/.exec(text);
+      if (found) resolve(found[1]);
+    });
+    child.once("exit", (code) => reject(new Error(`the browser ended with ${code}: ${text}`)));
+  });
+  return { child, ended, folder, said };
 }
 
 /** A page at an address of the dashboard; `mistakes` collects what the browser complains about. */

@@ -170,7 +170,7 @@ impl Shared {
         left.into_iter().for_each(|waiter| waiter.request.answer(Err(error.clone())));
     }
 
-    /// Puts a claim in the writer's inbox.
+    /// Puts a claim in the inbox of those who commit.
     pub(super) fn serve(&self, claim: Claim, request: Request) {
         let command = Command::Claim { claim, now: 0 };
         self.inbox.push(Op { command, entry: bytes::Bytes::new(), reply: Reply::Claimed(request) });

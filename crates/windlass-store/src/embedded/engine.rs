@@ -148,22 +148,17 @@ impl Desk {
     }
 }
 
-/// The body of a thread that commits.
+/// The body of a thread that commits. However it ends, it leaves.
 pub(super) fn commit(shared: &Arc<Shared>, desk: &Desk) -> Result<(), Error> {
-    let committed = catch_unwind(AssertUnwindSafe(|| {
+    shared.guard(|| {
         while shared.inbox.wait(desk.deadline()) {
             gather(shared);
             commit_group(shared, desk)?;
         }
         Ok(())
-    }));
-    let committed =
-        committed.unwrap_or_else(|_| Err(Error::Failed("a thread of the store panicked".to_owned())));
-    if let Err(error) = &committed {
-        shared.fail(error.to_string());
-    }
+    });
     desk.leave(shared);
-    committed
+    Ok(())
 }
 
 fn commit_group(shared: &Arc<Shared>, desk: &Desk) -> Result<(), Error> {

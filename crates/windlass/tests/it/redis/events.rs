@@ -75,9 +75,13 @@ async fn events_of_all_processes_are_heard_on_each() {
 
     // A library submits, one broker gives it out, the other takes the result.
     let library = Library::open(&redis.url).await.unwrap();
-    let hello = Submit::new("hello", &1).unwrap();
+    // Each is another one: the same, submitted again, is answered with the task that is there, and nothing happens.
+    let hello = async || {
+        let hello = Submit::new("hello", &1).unwrap();
+        library.client().submit(hello).await.unwrap().id.to_string()
+    };
     for socket in [&mut here, &mut there] {
-        hears_of(socket, async || library.client().submit(hello.clone()).await.unwrap().id.to_string()).await;
+        hears_of(socket, &hello).await;
     }
     let task =
         library.client().submit(Submit::new("work", &1).unwrap().priority(Priority(250))).await.unwrap();

@@ -30,6 +30,9 @@ pub enum Error {
     /// As many wait as a limit allows.
     #[error("the {} {} is full: {} tasks wait there, as many as its limit allows", .0.scope.as_str(), .0.name, .0.max)]
     LimitFull(Box<Full>),
+    /// The store cannot count it together with others that a limit counts.
+    #[error("{0}")]
+    LimitApart(Box<store::Apart>),
     #[error("nothing was added because another task of the batch could not be")]
     Aborted,
     #[error("too many different pairs of queue and type")]
@@ -91,7 +94,7 @@ impl Error {
             Error::TooManyListeners => "too_many_listeners",
             Error::NoSpace => "disk_full",
             Error::Busy => "overloaded",
-            Error::Unsupported { .. } => "unsupported_by_store",
+            Error::Unsupported { .. } | Error::LimitApart(_) => "unsupported_by_store",
             Error::Stopping => "stopping",
             Error::Store(store::Error::Unconfirmed { .. }) => "not_replicated",
             Error::Store(_) => "store_failed",
@@ -119,6 +122,7 @@ impl From<store::Error> for Error {
             store::Error::Busy => Error::Busy,
             store::Error::TooManyLanes => Error::TooManyLanes,
             store::Error::Unsupported { store, feature } => Error::Unsupported { store, feature },
+            store::Error::LimitApart(apart) => Error::LimitApart(apart),
             store::Error::Closed => Error::Stopping,
             other => Error::Store(other),
         }

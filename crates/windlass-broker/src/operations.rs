@@ -126,7 +126,7 @@ impl Broker {
         let happened: Vec<Happened> = transitions.iter().map(|it| Happened::of(&it.change)).collect();
         let change = OperationChange::Step { step, transitions };
         let written = match self.write_operation(operation.id.clone(), change).await {
-            Err(error @ (Error::TooManyLanes | Error::Unsupported { .. })) => {
+            Err(error @ (Error::TooManyLanes | Error::Unsupported { .. } | Error::LimitApart(_))) => {
                 return self.fail_operation(operation.id, error.to_string()).await;
             }
             written => written?,

@@ -120,6 +120,7 @@ fn answer(outcome: Inserted, body: Body) -> Result<Submitted, Error> {
         Inserted::Clash => Err(Error::TaskExists),
         Inserted::QueueFull => Err(Error::QueueFull),
         Inserted::LimitFull(full) => Err(Error::LimitFull(full)),
+        Inserted::LimitApart(apart) => Err(Error::LimitApart(apart)),
         Inserted::Dependency { id, cancelled: false } => Err(Error::DependencyMissing(id)),
         Inserted::Dependency { id, cancelled: true } => Err(Error::DependencyCancelled(id)),
         Inserted::Aborted => Err(Error::Aborted),

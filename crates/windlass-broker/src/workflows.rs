@@ -179,6 +179,7 @@ fn refused(names: &[Name], answers: Vec<Inserted>) -> Error {
         Inserted::Clash => Some(Error::NodeExists(name.clone())),
         Inserted::QueueFull => Some(Error::QueueFull),
         Inserted::LimitFull(full) => Some(Error::LimitFull(full)),
+        Inserted::LimitApart(apart) => Some(Error::LimitApart(apart)),
         Inserted::Dependency { id, cancelled: false } => Some(Error::DependencyMissing(id)),
         Inserted::Dependency { id, cancelled: true } => Some(Error::DependencyCancelled(id)),
         Inserted::KeyHeld(holder) => Some(Error::UniqueConflict(holder)),

@@ -118,7 +118,7 @@ impl From<windlass_broker::Error> for Error {
             Broker::Invalid { .. } | Broker::TooManyLanes | Broker::DependencyMissing(_) => 422,
             Broker::TooManySchedules | Broker::TooManyLimits => 422,
             Broker::TooManyOperations => 429,
-            Broker::Unsupported { .. } => 501,
+            Broker::Unsupported { .. } | Broker::LimitApart(_) => 501,
             Broker::QueueFull | Broker::LimitFull(_) => 503,
             Broker::Busy | Broker::Stopping | Broker::Store(_) | Broker::TooManyListeners => 503,
             Broker::NoSpace => 507,

@@ -18,10 +18,10 @@ pub mod waiting;
 
 pub use clock::{Clock, SystemClock};
 pub use store::{
-    Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Exchange, Expire, Extend,
-    Extended, Feature, Groups, Hearer, Hold, Insert, InsertWorkflow, Inserted, Lapsed, Ledger, LimitWritten,
-    List, ListLimits, ListOperations, ListQueues, ListSchedules, ListWorkflows, Moved, Observed, Observer,
-    OperationChange, OperationWritten, Page, QueueCounts, Restore, Restored, Scan, ScheduleChange,
-    ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation,
-    WriteSchedule,
+    Apart, Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Exchange, Expire,
+    Extend, Extended, Feature, Groups, Hearer, Hold, Insert, InsertWorkflow, Inserted, Lapsed, Ledger,
+    LimitWritten, List, ListLimits, ListOperations, ListQueues, ListSchedules, ListWorkflows, Moved,
+    Observed, Observer, OperationChange, OperationWritten, Page, QueueCounts, Restore, Restored, Scan,
+    ScheduleChange, ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted,
+    WriteOperation, WriteSchedule,
 };

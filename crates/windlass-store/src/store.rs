@@ -54,7 +54,7 @@ pub use exchange::{Exchange, Hearer};
 pub use groups::Groups;
 pub use lapsed::Lapsed;
 pub use ledger::Ledger;
-pub use limits::{Hold, LimitWritten, ListLimits, SetLimit};
+pub use limits::{Apart, Hold, LimitWritten, ListLimits, SetLimit};
 pub use observed::{Observed, Observer};
 pub use operations::{ListOperations, OperationChange, OperationWritten, Scan, WriteOperation};
 pub use restore::{Moved, Restore, Restored};
@@ -243,6 +243,8 @@ pub enum Inserted {
     QueueFull,
     /// As many wait as a limit allows.
     LimitFull(Box<Full>),
+    /// A limit would have to count it that counts tasks elsewhere ([`Feature::FlowTogether`]).
+    LimitApart(Box<Apart>),
     /// It depends on a task that is not there or was cancelled.
     Dependency {
         id: TaskId,

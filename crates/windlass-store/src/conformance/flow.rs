@@ -227,7 +227,7 @@ pub async fn a_token_that_is_long_there_serves_who_waits(h: &mut Harness) {
 }
 
 pub async fn a_limit_reaches_over_the_queues_of_one_claim(h: &mut Harness) {
-    let (names, mut left) = (["q", "r", "s"], 0);
+    let (names, mut left) = (["q", "q:r", "q:s"], 0);
     for (scope, text) in [(Scope::Type, "t"), (Scope::Key, "k")] {
         h.set(scope, text, cap(2)).await;
         for i in 0..9 {

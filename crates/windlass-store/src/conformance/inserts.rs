@@ -18,6 +18,7 @@ pub(super) fn kinds(answers: &[Inserted]) -> Vec<&'static str> {
         Inserted::Clash => "clash",
         Inserted::QueueFull | Inserted::LimitFull(_) => "full",
         Inserted::Dependency { .. } => "dependency",
+        Inserted::LimitApart(_) => "apart",
         Inserted::Aborted => "aborted",
     };
     answers.iter().map(kind).collect()

@@ -58,14 +58,26 @@ impl Shared {
     }
 
     pub(super) async fn set_limit(&self, set: &SetLimit) -> Result<LimitWritten, Error> {
+        let written = self.write_limit(&known_as(set.scope, &set.name), set.limit.as_ref(), 0).await?;
+        Ok(written.unwrap_or(LimitWritten::TooMany))
+    }
+
+    /// Sets or removes a limit in some turn, of a store that is spread; `None` if somebody has had a later one.
+    pub(super) async fn write_limit(
+        &self,
+        known_as: &str,
+        limit: Option<&Limit>,
+        turn: u64,
+    ) -> Result<Option<LimitWritten>, Error> {
         self.check_open()?;
         self.waits.settled().await;
         let mut args = self.args(&Hint::default());
-        args.number(self.clock.now().wall).text(&known_as(set.scope, &set.name));
-        args.text(&set.limit.as_ref().map(write).unwrap_or_default()).number(LIMITS_MAX as u64);
+        args.number(self.clock.now().wall).text(known_as);
+        args.text(&limit.map(write).unwrap_or_default()).number(LIMITS_MAX as u64).number(turn);
         match reply::text(self.link.run(&script::LIMIT, &args).await?)?.as_str() {
-            "many" => Ok(LimitWritten::TooMany),
-            existed => Ok(LimitWritten::Done { existed: existed == "1" }),
+            "outdated" => Ok(None),
+            "many" => Ok(Some(LimitWritten::TooMany)),
+            existed => Ok(Some(LimitWritten::Done { existed: existed == "1" })),
         }
     }
 
@@ -183,7 +195,7 @@ fn scope_and_name(text: &str) -> Result<(Scope, Name), Error> {
 }
 
 /// The line of a limit, see `lua/gates.lua`.
-fn write(limit: &Limit) -> String {
+pub(super) fn write(limit: &Limit) -> String {
     let maybe = |number: Option<u64>| number.map_or("-".to_owned(), |number| number.to_string());
     let Limit { max_concurrency, rate, weight, max_depth, paused, ageing } = limit;
     [

@@ -23,7 +23,7 @@ const OLDEST: (u32, u32) = (6, 2);
 pub async fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>, Error> {
     let Opening { link, durability, shards } = Opening::look(&options).await?;
     if shards > 1 {
-        return Ok(Arc::new(Spread::open(&options, link.wire, shards, durability, clock).await?));
+        return Ok(Spread::open(&options, link.wire, shards, durability, clock).await?);
     }
     Ok(RedisStore::whole(options, link, durability, clock).await?)
 }

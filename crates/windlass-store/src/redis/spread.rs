@@ -27,33 +27,37 @@
 //! # What it refuses
 //!
 //! What must be one commit over several groups: a batch that is added whole, dependencies and workflows between them, a unique
-//! key that is to be taken from a live task of another group, and moving a task there ([`Feature::Together`]); limits
-//! ([`Feature::Flow`]); tasks with the numbers of another store ([`Feature::Restore`]). Each is refused before anything is written. Who needs them names the queues alike, or keeps the
-//! store in one slot (`?shards=1`), where nothing is refused.
+//! key that is to be taken from a live task of another group, and moving a task there ([`Feature::Together`]); counting tasks of a
+//! type or key in several parts ([`Feature::FlowTogether`], `spread/limits.rs`); tasks with the numbers of another store
+//! ([`Feature::Restore`]). Each is refused before anything is written. Who needs them names the queues alike, or keeps the store in
+//! one slot (`?shards=1`), where nothing is refused.
 
 mod claim;
 mod homes;
 mod insert;
 mod keys;
+mod limits;
 mod named;
+mod reach;
 mod read;
+mod statuses;
 mod store;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use windlass_core::{Name, NewTask, Record};
+use windlass_core::{Name, Record};
 
 use super::exchange::Voice;
 use super::link::{Link, Part};
 use super::options::Options;
 use super::target::Wire;
-use super::{RedisStore, Shared, open};
+use super::{RedisStore, Shared, open, reply};
 use crate::clock::Clock;
 use crate::store::{Durability, Error, Feature, Signals};
 
@@ -74,8 +78,12 @@ pub(super) struct Spread {
     numbers_read: Mutex<Instant>,
     fence: Duration,
     known: homes::Known,
+    /// Whether there may be limits on types or keys.
+    far: Arc<AtomicBool>,
+    /// One limit at a time is settled by this process.
+    settling: tokio::sync::Mutex<()>,
     /// They end with the store.
-    _tasks: Mutex<JoinSet<()>>,
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl Spread {
@@ -85,7 +93,7 @@ impl Spread {
         shards: usize,
         durability: Durability,
         clock: Arc<dyn Clock>,
-    ) -> Result<Spread, Error> {
+    ) -> Result<Arc<Spread>, Error> {
         let floor = Arc::new(AtomicU64::new(0));
         let link = |shard: usize| {
             let base = format!("{{{}/{shard}}}:", options.prefix);
@@ -105,9 +113,7 @@ impl Spread {
             }
         };
         let parts = Arc::new(try_join_all(voices.into_iter().enumerate().map(begin)).await?);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(homes::sweep(Arc::clone(&parts)));
-        let spread = Spread {
+        let spread = Arc::new(Spread {
             parts,
             signals,
             durability,
@@ -116,9 +122,12 @@ impl Spread {
             numbers_read: Mutex::new(Instant::now()),
             fence: options.fence.unwrap_or(homes::FENCE),
             known: homes::Known::default(),
-            _tasks: Mutex::new(tasks),
-        };
-        read_numbers(Arc::clone(&spread.parts), Arc::clone(&spread.floor)).await?;
+            far: Arc::default(),
+            settling: Default::default(),
+            tasks: Mutex::default(),
+        });
+        spread.news().read().await?;
+        spread.tasks.lock().spawn(homes::sweep(Arc::downgrade(&spread)));
         Ok(spread)
     }
 
@@ -146,30 +155,47 @@ impl Spread {
         self.floor.fetch_max(largest.unwrap_or(0), Ordering::SeqCst);
     }
 
-    /// Others may have added tasks meanwhile. Nobody waits for this: it is about the order of lists alone.
+    fn news(&self) -> News {
+        let (parts, floor) = (Arc::clone(&self.parts), Arc::clone(&self.floor));
+        News { parts, floor, far: Arc::clone(&self.far) }
+    }
+
+    /// Others may have added tasks and limits meanwhile. Nobody waits for this: it is about the order of lists, and a limit that
+    /// is not known here is known where tasks are added.
     fn hear_of_numbers(&self) {
         let mut read = self.numbers_read.lock();
         if read.elapsed() > NUMBERS_EVERY {
             *read = Instant::now();
-            let (parts, floor) = (Arc::clone(&self.parts), Arc::clone(&self.floor));
+            let news = self.news();
             tokio::spawn(async move {
-                if let Err(error) = read_numbers(parts, floor).await {
-                    tracing::debug!(%error, "cannot read the numbers of other processes");
+                if let Err(error) = news.read().await {
+                    tracing::debug!(%error, "cannot read what other processes did");
                 }
             });
         }
     }
 }
 
-async fn read_numbers(parts: Arc<Vec<Arc<RedisStore>>>, floor: Arc<AtomicU64>) -> Result<(), Error> {
-    let read = |part: &Arc<RedisStore>| {
-        let shared = Arc::clone(&part.shared);
-        async move { shared.link.hear().await }
-    };
-    for number in try_join_all(parts.iter().map(read)).await? {
-        floor.fetch_max(number, Ordering::SeqCst);
+/// What this process knows of the work of others.
+struct News {
+    parts: Arc<Vec<Arc<RedisStore>>>,
+    floor: Arc<AtomicU64>,
+    far: Arc<AtomicBool>,
+}
+
+impl News {
+    async fn read(&self) -> Result<(), Error> {
+        let numbers = self.parts.iter().map(|part| part.shared.link.hear());
+        for number in try_join_all(numbers).await? {
+            self.floor.fetch_max(number, Ordering::SeqCst);
+        }
+        let first = &self.parts[0].shared;
+        let limits = first.link.ask(redis::cmd("HLEN").arg(first.key(limits::LIMITS))).await?;
+        if reply::number(limits)? > 0 {
+            self.far.store(true, Ordering::SeqCst);
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// What would have to be one commit over queues that are kept apart.
@@ -179,12 +205,4 @@ fn apart() -> Error {
 
 fn unsupported(feature: Feature) -> Error {
     Error::Unsupported { store: "redis", feature }
-}
-
-/// A key takes turns and has limits over all queues.
-fn without_keys(tasks: &[NewTask]) -> Result<(), Error> {
-    match tasks.iter().any(|new| new.key.is_some()) {
-        true => Err(unsupported(Feature::Flow)),
-        false => Ok(()),
-    }
 }

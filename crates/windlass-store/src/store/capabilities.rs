@@ -53,6 +53,9 @@ pub enum Feature {
     Workflows,
     /// Limits, and keys with a fair share of a queue.
     Flow,
+    /// Limits that count the tasks of a type or key wherever they are. Without it such a limit counts those of queues that are
+    /// kept together, and what it would have to count elsewhere is refused.
+    FlowTogether,
     /// One commit over any queues: moving tasks between them, and batches, dependencies, workflows and replaced keys that
     /// reach over several.
     Together,
@@ -61,13 +64,14 @@ pub enum Feature {
 }
 
 impl Feature {
-    pub const ALL: [Feature; 8] = [
+    pub const ALL: [Feature; 9] = [
         Feature::UniqueKeys,
         Feature::Schedules,
         Feature::Operations,
         Feature::Dependencies,
         Feature::Workflows,
         Feature::Flow,
+        Feature::FlowTogether,
         Feature::Together,
         Feature::Restore,
     ];
@@ -80,6 +84,7 @@ impl Feature {
             Feature::Dependencies => "dependencies",
             Feature::Workflows => "workflows",
             Feature::Flow => "limits",
+            Feature::FlowTogether => "limits_together",
             Feature::Together => "queues_together",
             Feature::Restore => "migration",
         }
@@ -94,6 +99,7 @@ impl Feature {
             Feature::Dependencies => "dependencies between tasks",
             Feature::Workflows => "workflows",
             Feature::Flow => "limits and keys with a fair share",
+            Feature::FlowTogether => "limits that count a type or key over queues that a cluster keeps apart",
             Feature::Together => {
                 "commits over queues that a cluster keeps apart (queues whose names are alike up to a colon are together)"
             }

@@ -1,6 +1,6 @@
 //! Why a store did not do what was asked.
 
-use super::Feature;
+use super::{Apart, Feature};
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
@@ -18,6 +18,9 @@ pub enum Error {
     /// This store cannot do it; nothing was written.
     #[error("the {store} store does not have {feature}")]
     Unsupported { store: &'static str, feature: Feature },
+    /// This store cannot count it ([`Feature::FlowTogether`]); nothing was written.
+    #[error("{0}")]
+    LimitApart(Box<Apart>),
     /// It was written. Whether it is still there after a failover is unknown; asked again, the store finds its own work.
     #[error(
         "it was written, but only {confirmed} of {wanted} replicas had it after {wait_ms} ms: a failover may lose it; to send it again is harmless"

@@ -1,5 +1,7 @@
 //! Limits: the parameters and answers of their verbs.
 
+use std::fmt;
+
 use windlass_core::flow::{Closed, Limit, Scope};
 use windlass_core::{Name, TaskId};
 
@@ -26,6 +28,27 @@ pub struct ListLimits {
     /// Only those behind this one.
     pub after: Option<(Scope, Name)>,
     pub limit: usize,
+}
+
+/// A limit that would have to count tasks which the store keeps apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Apart {
+    /// What was asked for: the field of the limit that counts, or of the task that would be counted.
+    pub field: &'static str,
+    pub scope: Scope,
+    pub name: Name,
+}
+
+impl fmt::Display for Apart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Apart { field, scope, name } = self;
+        write!(
+            f,
+            "{field}: a limit counts the tasks of {} {name}, and these would be in queues that a cluster keeps apart; \
+             give the queues names that are alike up to a colon, or make the store with ?shards=1",
+            scope.as_str()
+        )
+    }
 }
 
 /// A limit that keeps a task from starting.

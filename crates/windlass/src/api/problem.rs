@@ -73,7 +73,7 @@ impl From<Error> for Refused {
             Error::QueueFull | Error::LimitFull(_) => (StatusCode::SERVICE_UNAVAILABLE, "The queue is full"),
             Error::TooManyListeners => (StatusCode::SERVICE_UNAVAILABLE, "Too many listen to events"),
             Error::Busy => (StatusCode::SERVICE_UNAVAILABLE, "Too much is under way"),
-            Error::Unsupported { .. } => {
+            Error::Unsupported { .. } | Error::LimitApart(_) => {
                 (StatusCode::NOT_IMPLEMENTED, "The store of this broker cannot do this")
             }
             Error::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "The broker is stopping"),
@@ -96,6 +96,9 @@ impl From<Error> for Refused {
             Error::Invalid { field, message } => named(field, message),
             Error::DependencyMissing(id) => named("dependencies", format!("there is no task {id}")),
             Error::DependencyCancelled(id) => named("dependencies", format!("task {id} was cancelled")),
+            Error::LimitApart(apart) => {
+                named(apart.field, "counts tasks in queues that a cluster keeps apart".into())
+            }
             Error::LimitFull(full) => {
                 let message =
                     format!("{} is full: {} tasks wait, as many as its limit allows", full.name, full.max);

@@ -2,7 +2,9 @@
 --
 -- ARGV[4]  now, on the wall. ARGV[5]  the limit as <scope>/<name>. ARGV[6]  its line (see gates.lua), or "" to remove it.
 -- ARGV[7]  as many as there may be.
--- Returns "many", or "1" if there was one before, else "0".
+-- ARGV[8]  of a store that is spread and a limit that all parts know: the turn of whoever writes it, else "0". Who has an earlier
+--          one than somebody who wrote here is told "outdated" and does nothing (spread/limits.rs).
+-- Returns "outdated", "many", or "1" if there was one before, else "0".
 --
 -- It holds from the next claim on: what runs is counted already. Of a queue that begins to age every priority of a key gets a turn
 -- of its own; when it ages no more only the first of all counts again. With very many keys that takes several calls (lanes.lua).
@@ -15,6 +17,13 @@ if before then
   return before
 end
 
+local turn = tonumber(ARGV[8])
+if turn > 0 then
+  if turn < tonumber(call("HGET", KEYS[1], "limits_turn") or 0) then
+    return "outdated"
+  end
+  call("HSET", KEYS[1], "limits_turn", text(turn))
+end
 local old = gate_of(limit)
 local answer = old and "1" or "0"
 if written == "" and not old then

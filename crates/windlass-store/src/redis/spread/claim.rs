@@ -2,7 +2,8 @@
 //!
 //! - *Strict*: one part after the other, in the order of the queues, each for what is still wanted.
 //! - *Weighted*: the parts are asked how many are ready, core draws among the queues as it does everywhere, and then each
-//!   queue is asked for as many as fell to it. Of what somebody else took in between there are fewer.
+//!   queue is asked for as many as fell to it. One that has fewer, because of a limit or because somebody else was faster, is left
+//!   out, and what is missing is drawn among the others.
 //! - *Waiting*: if there is nothing, a claim waits in every part at once. The first part that has something serves it; what
 //!   another one gave out in the same moment goes back there, as if its caller had gone away.
 
@@ -19,9 +20,6 @@ use super::super::handover::Handover;
 use super::super::{Shared, reply};
 use super::Spread;
 use crate::store::{Claim, Error};
-
-/// How often a claim that was promised something looks again because others were faster.
-const ROUNDS_MAX: usize = 4;
 
 impl Spread {
     pub(super) async fn claim(&self, claim: Claim) -> Result<Vec<Task>, Error> {
@@ -132,12 +130,12 @@ impl Served {
     async fn weighted(&mut self, claim: &Claim, queues: &[Place]) -> Result<(), Error> {
         let names: Vec<Queue> = queues.iter().map(|(queue, _)| queue.clone()).collect();
         let mut draws = Draws::new(claim.seed);
-        for _ in 0..ROUNDS_MAX {
-            let ready =
-                queues.iter().map(|(queue, shared)| ready(shared, &queue.name, claim.types.as_deref()));
-            let mut ready = try_join_all(ready).await?;
+        let ready = queues.iter().map(|(queue, shared)| ready(shared, &queue.name, claim.types.as_deref()));
+        let mut ready = try_join_all(ready).await?;
+        // Every round but the last finds a queue that has less than it seemed to.
+        loop {
             let mut picked = Vec::new();
-            while picked.len() < claim.max as usize {
+            while self.0.len() + picked.len() < claim.max as usize {
                 let Some(i) = pick(claim.mode, &names, &mut draws, |i| ready[i] > 0) else { break };
                 // A queue that is named twice has its tasks once.
                 for (other, left) in ready.iter_mut().enumerate() {
@@ -145,25 +143,29 @@ impl Served {
                 }
                 picked.push(i);
             }
-            if picked.is_empty() {
+            if picked.is_empty() || self.bytes() >= ANSWER_BYTES_MAX {
                 return Ok(());
             }
-            self.take(claim, queues, &picked, draws.next_u64()).await?;
-            if !self.0.is_empty() {
-                return Ok(());
+            for short in self.take(claim, queues, &picked, draws.next_u64()).await? {
+                for (other, left) in ready.iter_mut().enumerate() {
+                    *left = if names[other].name == names[short].name { 0 } else { *left };
+                }
             }
         }
-        Ok(())
     }
 
-    /// As many of each queue as it was picked, in the order of the picks.
+    fn bytes(&self) -> usize {
+        self.0.iter().map(|(task, _)| task.bytes()).sum()
+    }
+
+    /// As many of each queue as it was picked, in the order of the picks; returns those that had fewer.
     async fn take(
         &mut self,
         claim: &Claim,
         queues: &[Place],
         picked: &[usize],
         seed: u64,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<usize>, Error> {
         let mut draws = Draws::new(seed);
         let mut wanted: BTreeMap<usize, u32> = BTreeMap::new();
         picked.iter().for_each(|i| *wanted.entry(*i).or_default() += 1);
@@ -180,12 +182,14 @@ impl Served {
                 Err(error) => failed = Some(error),
             }
         }
+        let mut short = Vec::new();
         for i in picked {
-            if let Some(task) = served.get_mut(i).and_then(VecDeque::pop_front) {
-                self.0.push((task, Arc::clone(&queues[*i].1)));
+            match served.get_mut(i).and_then(VecDeque::pop_front) {
+                Some(task) => self.0.push((task, Arc::clone(&queues[*i].1))),
+                None => short.push(*i),
             }
         }
-        failed.map_or(Ok(()), Err)
+        failed.map_or(Ok(short), Err)
     }
 
     /// No more than one answer may hold; the rest goes back.
@@ -208,7 +212,8 @@ fn seed(claim: &Claim, place: usize) -> u64 {
     (0..=place).fold(0, |_, _| draws.next_u64())
 }
 
-/// How many tasks of a queue are ready; those that expired are counted until somebody meets them.
+/// How many tasks of a queue are ready at most; those that expired, that a limit holds or, where keys take turns, that are of other
+/// types are counted until somebody meets them.
 async fn ready(shared: &Shared, queue: &Name, types: Option<&[Name]>) -> Result<u64, Error> {
     let mut command = redis::cmd("HMGET");
     command.arg(shared.key(&format!("queue/{queue}"))).arg("paused").arg("2");
@@ -217,6 +222,10 @@ async fn ready(shared: &Shared, queue: &Name, types: Option<&[Name]>) -> Result<
         return Ok(0);
     }
     let Some(types) = types else { return reply::number(pending) };
+    let parties = shared.key(&format!("parties/{queue}"));
+    if reply::number(shared.link.ask(redis::cmd("EXISTS").arg(parties)).await?)? > 0 {
+        return reply::number(pending);
+    }
     let mut sum = 0;
     for kind in types {
         let key = shared.key(&format!("ready/{queue}/{kind}"));

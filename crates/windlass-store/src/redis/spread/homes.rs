@@ -19,8 +19,8 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -235,14 +235,21 @@ fn place(answer: redis::Value) -> Result<Option<Place>, Error> {
     Ok(Some(Place { shard, age_ms: reply::number(age)?, value: reply::text(value)? }))
 }
 
-/// Drops entries of what is forgotten, until the store is closed. Whoever leads a part looks after its share.
-pub(super) async fn sweep(parts: Arc<Vec<Arc<RedisStore>>>) {
+/// Drops entries of what is forgotten, until the store is closed. Whoever leads a part looks after its share, and whoever leads the
+/// first one after limits that somebody left unsettled.
+pub(super) async fn sweep(spread: Weak<Spread>) {
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;
-        for part in parts.iter().filter(|part| part.shared.leader.mark().is_some()) {
-            if let Err(error) = sweep_share(&parts, &part.shared).await {
+        let Some(spread) = spread.upgrade() else { return };
+        for part in spread.parts.iter().filter(|part| part.shared.leader.mark().is_some()) {
+            if let Err(error) = sweep_share(&spread.parts, &part.shared).await {
                 tracing::debug!(%error, "the directory is not swept");
             }
+        }
+        if spread.part(0).leader.mark().is_some()
+            && let Err(error) = spread.settle_leftovers().await
+        {
+            tracing::debug!(%error, "limits stay unsettled");
         }
     }
 }

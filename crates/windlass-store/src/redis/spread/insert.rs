@@ -1,18 +1,22 @@
 //! Adding tasks, each to the part of its queue.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::Ordering;
 
 use futures_util::future::try_join_all;
+use windlass_core::flow::{Full, Scope};
 use windlass_core::{NewTask, OnConflict, Record, TaskId};
 
 use super::homes::{Asked, Place, of_id, of_key};
-use super::{Spread, apart, without_keys};
+use super::{Spread, apart};
 use crate::store::{Error, Insert, Inserted};
+
+/// How often a batch is sent again because a limit came to count in another part meanwhile.
+const SHUT_TRIES_MAX: usize = 4;
 
 impl Spread {
     pub(super) async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {
         let Insert { tasks, atomic, max_depth } = insert;
-        without_keys(&tasks)?;
         let shards: Vec<usize> = tasks.iter().map(|new| self.shard_of(&new.queue)).collect();
         if atomic && shards.windows(2).any(|pair| pair[0] != pair[1]) {
             return Err(apart());
@@ -21,6 +25,7 @@ impl Spread {
         self.hear_of_numbers();
         let mut answers: Vec<Option<Inserted>> = vec![None; tasks.len()];
         let mut left: Vec<usize> = (0..tasks.len()).collect();
+        let mut tries = 0;
         while !left.is_empty() {
             let (round, later) = split(&left, &tasks, &shards);
             for i in &round {
@@ -28,6 +33,9 @@ impl Spread {
             }
             let fences = self.fences(round.iter().map(|i| shards[*i])).await?;
             for (i, answer) in self.reserve(&round, &tasks, &shards).await? {
+                answers[i] = Some(answer);
+            }
+            for (i, answer) in self.left_out_by_limits(&round, &answers, &tasks, &shards).await? {
                 answers[i] = Some(answer);
             }
             if atomic && answers.iter().any(Option::is_some) {
@@ -43,17 +51,51 @@ impl Spread {
                 let fence = fences.get(&shard).copied();
                 async move { Ok::<_, Error>((indices, self.part(shard).insert(insert, fence).await?)) }
             };
+            let mut again = Vec::new();
             for (indices, inserted) in try_join_all(by_shard.into_iter().map(add)).await? {
+                if tries < SHUT_TRIES_MAX && inserted.iter().any(is_shut) {
+                    let anew = |(_, answer): &(&usize, &Inserted)| atomic || is_left_out(answer);
+                    again.extend(indices.iter().zip(&inserted).filter(anew).map(|(i, _)| *i));
+                }
                 for (i, inserted) in indices.into_iter().zip(inserted) {
                     answers[i] = Some(inserted);
                 }
             }
-            left = later;
+            if !again.is_empty() {
+                // A limit was set that this process has not heard of, or it came to count elsewhere.
+                self.far.store(true, Ordering::SeqCst);
+                tries += 1;
+            }
+            left = [again, later].concat();
         }
         let answers: Vec<Inserted> = answers.into_iter().flatten().collect();
         self.saw(answers.iter().filter_map(added));
         answers.iter().filter_map(added).for_each(|new| self.known.put(&new.id, self.shard_at(new.seq)));
         Ok(answers)
+    }
+
+    /// The answers to those of a round that a limit would have to count which counts in another part.
+    async fn left_out_by_limits(
+        &self,
+        round: &[usize],
+        answers: &[Option<Inserted>],
+        tasks: &[NewTask],
+        shards: &[usize],
+    ) -> Result<Vec<(usize, Inserted)>, Error> {
+        if !self.far.load(Ordering::SeqCst) {
+            return Ok(Vec::new());
+        }
+        let mut by_shard: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for i in round.iter().filter(|i| answers[**i].is_none()) {
+            by_shard.entry(shards[*i]).or_default().push(*i);
+        }
+        let mut left_out = Vec::new();
+        for (shard, indices) in by_shard {
+            for (at, apart) in self.uncounted(shard, indices.iter().map(|i| &tasks[*i])).await? {
+                left_out.push((indices[at], Inserted::LimitApart(Box::new(apart))));
+            }
+        }
+        Ok(left_out)
     }
 
     /// Puts the names of some tasks down; returns the answers to those that meet a task of another part.
@@ -143,6 +185,17 @@ fn split(left: &[usize], tasks: &[NewTask], shards: &[usize]) -> (Vec<usize>, Ve
         if fits { round.push(i) } else { later.push(i) }
     }
     (round, later)
+}
+
+/// Refused as by a limit that counts elsewhere, or that lets nobody wait.
+fn is_shut(answer: &Inserted) -> bool {
+    let Inserted::LimitFull(full) = answer else { return false };
+    matches!(**full, Full { max: 0, scope: Scope::Type | Scope::Key, .. })
+}
+
+/// It, or what may depend on it.
+fn is_left_out(answer: &Inserted) -> bool {
+    is_shut(answer) || matches!(answer, Inserted::Dependency { .. })
 }
 
 fn added(answer: &Inserted) -> Option<&Record> {

@@ -17,12 +17,12 @@ use super::super::operations::keep;
 use super::super::reply;
 use super::super::transact::Transaction;
 use super::homes::{Asked, of_id, of_schedule, of_workflow};
-use super::{Spread, apart, unsupported, without_keys};
+use super::{Spread, apart};
 use crate::operations::tally;
 use crate::store::{
-    Committed, DueSchedules, Error, Feature, InsertWorkflow, Inserted, ListSchedules, ListWorkflows,
-    OperationChange, OperationWritten, Page, ScheduleChange, ScheduleWritten, Span, WorkflowInserted,
-    WriteOperation, WriteSchedule,
+    Committed, DueSchedules, Error, InsertWorkflow, Inserted, ListSchedules, ListWorkflows, OperationChange,
+    OperationWritten, Page, ScheduleChange, ScheduleWritten, Span, WorkflowInserted, WriteOperation,
+    WriteSchedule,
 };
 use windlass_core::schedule::Schedule;
 
@@ -63,9 +63,6 @@ impl Spread {
         let name = of_schedule(&write.id);
         match &mut write.change {
             ScheduleChange::Put { schedule, .. } => {
-                if schedule.definition.template.key.is_some() {
-                    return Err(unsupported(Feature::Flow));
-                }
                 let shard = self.shard_of(&schedule.definition.template.queue);
                 let fence = self.fence(shard).await?;
                 let place = self.homes(&[Asked::want(name.clone(), shard)]).await?.pop().flatten();
@@ -98,20 +95,23 @@ impl Spread {
                 let asked: Vec<Asked> =
                     tasks.iter().map(|task| Asked::want(of_id(&task.id), shard)).collect();
                 let places = self.homes(&asked).await?;
-                let elsewhere: Vec<bool> = places
+                let mut refused: Vec<Option<Inserted>> = places
                     .iter()
-                    .map(|place| place.as_ref().is_some_and(|place| place.shard != shard))
+                    .map(|place| place.as_ref().filter(|place| place.shard != shard).map(|_| Inserted::Clash))
                     .collect();
-                let mut free = elsewhere.iter().map(|elsewhere| !elsewhere);
+                for (i, apart) in self.uncounted(shard, tasks.iter()).await? {
+                    refused[i].get_or_insert(Inserted::LimitApart(Box::new(apart)));
+                }
+                let mut free = refused.iter().map(Option::is_none);
                 tasks.retain(|_| free.next().unwrap_or(true));
                 let written = self.part(shard).write_schedule(write, fence).await?;
-                Ok(self.fired(written, &elsewhere))
+                Ok(self.fired(written, refused))
             }
         }
     }
 
-    /// The answers to a fire, with those that were not asked because another part has a task of that id.
-    fn fired(&self, written: ScheduleWritten, elsewhere: &[bool]) -> ScheduleWritten {
+    /// The answers to a fire, with those that were not asked because another part has a task of that id, or counts such tasks.
+    fn fired(&self, written: ScheduleWritten, refused: Vec<Option<Inserted>>) -> ScheduleWritten {
         let ScheduleWritten::Done(inserted) = written else { return written };
         for answer in &inserted {
             if let Inserted::New(record) = answer {
@@ -119,13 +119,12 @@ impl Spread {
             }
         }
         let mut inserted = inserted.into_iter();
-        let answer = |elsewhere: &bool| if *elsewhere { Some(Inserted::Clash) } else { inserted.next() };
-        ScheduleWritten::Done(elsewhere.iter().filter_map(answer).collect())
+        let answer = |refused: Option<Inserted>| refused.or_else(|| inserted.next());
+        ScheduleWritten::Done(refused.into_iter().filter_map(answer).collect())
     }
 
     pub(super) async fn insert_workflow(&self, insert: InsertWorkflow) -> Result<WorkflowInserted, Error> {
         self.check_open()?;
-        without_keys(&insert.tasks)?;
         let Some(first) = insert.tasks.first() else {
             return self.part(0).insert_workflow(insert, None).await;
         };
@@ -158,7 +157,12 @@ impl Spread {
                 return Err(Error::Busy);
             }
         }
-        if refused.contains(&Inserted::Clash) {
+        for (i, apart) in self.uncounted(shard, &insert.tasks).await? {
+            if refused[i] == Inserted::Aborted {
+                refused[i] = Inserted::LimitApart(Box::new(apart));
+            }
+        }
+        if refused.iter().any(|answer| *answer != Inserted::Aborted) {
             return Ok(WorkflowInserted::Refused(refused));
         }
         let inserted = self.part(shard).insert_workflow(insert, fence).await?;
@@ -207,7 +211,7 @@ impl Spread {
                         return Err(apart());
                     }
                 }
-                super::read_numbers(self.parts.clone(), self.floor.clone()).await?;
+                self.news().read().await?;
                 self.part(0).write_operation(write).await
             }
             OperationChange::Step { step, transitions } => {

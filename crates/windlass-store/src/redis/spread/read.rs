@@ -54,7 +54,8 @@ impl Spread {
         if transitions.iter().any(away) {
             return Err(apart());
         }
-        let held = self.take_keys_back(&transitions).await?;
+        let requeued = self.requeued(&transitions).await?;
+        let held = self.take_keys_back(transitions.len(), &requeued).await?;
         let (mut answers, mut rest, mut removals) = (Vec::new(), Vec::new(), Vec::new());
         for (transition, held) in transitions.into_iter().zip(held) {
             removals.push(matches!(transition.change, Change::Removed { .. }));
@@ -65,6 +66,7 @@ impl Spread {
         }
         let commit = |shard, share| async move { self.part(shard).commit(share).await };
         let mut committed = self.deal(rest, |it| self.shard_at(it.seq), commit).await?.into_iter();
+        self.note_uncounted(&requeued).await?;
         let answers: Vec<Committed> =
             answers.into_iter().filter_map(|answer| answer.or_else(|| committed.next())).collect();
         let done = |answer: &Committed| match answer {
@@ -80,23 +82,36 @@ impl Spread {
         Ok(answers)
     }
 
-    /// A retry by hand takes the task's unique key back, which a task of another part may hold.
-    async fn take_keys_back(&self, transitions: &[Transition]) -> Result<Vec<Option<Committed>>, Error> {
-        let mut answers: Vec<Option<Committed>> = (0..transitions.len()).map(|_| None).collect();
-        let requeued = |it: &&Transition| matches!(it.change, Change::Requeued { .. });
-        if !transitions.iter().any(|it| requeued(&it)) {
-            return Ok(answers);
+    /// The tasks that are retried by hand, and their places in the list.
+    async fn requeued(&self, transitions: &[Transition]) -> Result<Vec<(usize, Record)>, Error> {
+        let mut requeued = Vec::new();
+        for (i, it) in transitions.iter().enumerate() {
+            if let Change::Requeued { .. } = it.change {
+                let part = self.part(self.shard_at(it.seq));
+                let record = part.peek_all(std::slice::from_ref(&it.id)).await?.pop().flatten();
+                requeued.extend(record.map(|record| (i, record)));
+            }
         }
+        Ok(requeued)
+    }
+
+    /// A retry by hand takes the task's unique key back, which a task of another part may hold, and it counts again.
+    async fn take_keys_back(
+        &self,
+        many: usize,
+        requeued: &[(usize, Record)],
+    ) -> Result<Vec<Option<Committed>>, Error> {
+        let mut answers: Vec<Option<Committed>> = (0..many).map(|_| None).collect();
         let now = self.clock.now().wall;
-        for (i, it) in transitions.iter().enumerate().filter(|(_, it)| requeued(it)) {
-            let shard = self.shard_at(it.seq);
-            let Some(record) = self.part(shard).peek_all(std::slice::from_ref(&it.id)).await?.pop().flatten()
-            else {
-                continue;
-            };
+        for (i, record) in requeued {
+            let shard = self.shard_at(record.seq);
+            let counted = [(&record.kind, record.key.as_ref())];
+            if let Some(apart) = self.reach_limits(shard, counted).await?.pop() {
+                return Err(Error::LimitApart(Box::new(apart)));
+            }
             let Some(hold) = record.unique.as_ref().filter(|hold| !hold.is_over(now)) else { continue };
             let mut holders = self.reach_keys(&[(hold.key.as_str(), shard)]).await?;
-            answers[i] = holders.pop().flatten().map(|holder| Committed::KeyHeld(holder.record.id));
+            answers[*i] = holders.pop().flatten().map(|holder| Committed::KeyHeld(holder.record.id));
         }
         Ok(answers)
     }

@@ -17,8 +17,14 @@ use crate::store::{
 };
 
 /// What this store can do beside the basics.
-const FEATURES: [Feature; 5] =
-    [Feature::UniqueKeys, Feature::Schedules, Feature::Operations, Feature::Dependencies, Feature::Workflows];
+const FEATURES: [Feature; 6] = [
+    Feature::UniqueKeys,
+    Feature::Schedules,
+    Feature::Operations,
+    Feature::Dependencies,
+    Feature::Workflows,
+    Feature::Flow,
+];
 
 #[async_trait]
 impl Store for Spread {
@@ -138,24 +144,24 @@ impl Store for Spread {
         Spread::write_operation(self, write).await
     }
 
-    async fn set_limit(&self, _: SetLimit) -> Result<LimitWritten, Error> {
-        Err(unsupported(Feature::Flow))
+    async fn set_limit(&self, set: SetLimit) -> Result<LimitWritten, Error> {
+        Spread::set_limit(self, &set).await
     }
 
-    async fn limit(&self, _: Scope, _: &Name) -> Result<Option<Status>, Error> {
-        Ok(None)
+    async fn limit(&self, scope: Scope, name: &Name) -> Result<Option<Status>, Error> {
+        Spread::limit(self, scope, name).await
     }
 
-    async fn limits(&self, _: ListLimits) -> Result<Vec<Status>, Error> {
-        Ok(Vec::new())
+    async fn limits(&self, list: ListLimits) -> Result<Vec<Status>, Error> {
+        Spread::limits(self, &list).await
     }
 
-    async fn holds(&self, _: &Record) -> Result<Vec<Hold>, Error> {
-        Ok(Vec::new())
+    async fn holds(&self, record: &Record) -> Result<Vec<Hold>, Error> {
+        self.part(self.shard_at(record.seq)).holds(record).await
     }
 
     async fn open_gates(&self) -> Result<Option<u64>, Error> {
-        Ok(None)
+        Spread::open_gates(self).await
     }
 
     async fn insert_workflow(&self, insert: InsertWorkflow) -> Result<WorkflowInserted, Error> {

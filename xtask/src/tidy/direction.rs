@@ -48,7 +48,7 @@ const ROWS: [Row; 8] = [
 ];
 
 /// Never shipped, so they may use everything.
-const UNBOUND: [&str; 4] = ["windlass-prove", "windlass-sim", "sim", "xtask"];
+const UNBOUND: [&str; 5] = ["peers", "windlass-prove", "windlass-sim", "sim", "xtask"];
 
 const CORE: &str = "windlass-core";
 

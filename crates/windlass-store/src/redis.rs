@@ -10,8 +10,8 @@
 //! | key | type | holds |
 //! |---|---|---|
 //! | `meta` | hash | the format, and the last number of tasks, claims, beats, terms and events |
-//! | `t/<name>` | hash | a task: the line that scripts read, record, body, claim, lease, progress (`lua/row.lua`) |
-//! | `ids` | hash | names by id |
+//! | `tasks`, `bodies`, `held`, `progress` | hashes | of all tasks by name: the line that scripts read and the record; the body; the claim that holds a running one; what its worker reported (`lua/row.lua`) |
+//! | `ids`, `awaited` | hash, set | names by id; names of those whose end others wait for |
 //! | `ready/<queue>/<type>`, `…/<key>` | sorted sets | pending tasks by priority and place in line; those of each key apart |
 //! | `lanes/<queue>` | sorted set | the first task of every type and priority of a queue |
 //! | `turns/…`, `ranks/…`, `tops/…`, `rounds/…`, `shares/<key>`, `parties/<queue>` | | how keys take turns (`lua/lanes.lua`) |
@@ -45,7 +45,7 @@
 //!
 //! What a call changes in orders, counters and ids is written at its end, by one command for all of its tasks (`settle` in
 //! `lua/task.lua`). A usual task, that is one which nothing limits and nobody looks at, is claimed and ended by a shorter way that comes to
-//! the same (`lease_plain`, `finish`).
+//! the same (`lease_plain`, `finish`), and workers of one process report such ends together (`reports.rs`).
 //!
 //! Which task is next only a script can say, since it must be as things are at that moment. So the choice under limits, turns and
 //! ageing is core's `flow` once more, in Lua (`lua/choice.lua`), and held against core by tests, draw by draw. A limit that
@@ -84,6 +84,7 @@ mod read;
 mod recent;
 mod replicas;
 mod reply;
+mod reports;
 mod restore;
 mod row;
 mod schedules;
@@ -141,6 +142,7 @@ struct Shared {
     waits: waits::Waits,
     watch: Mutex<leases::Watch>,
     recent: recent::Recent,
+    reports: reports::Reports,
     limits_mark: Mutex<limits::Mark>,
     leader: lead::Leader,
     /// It may be this process' turn to lead.

@@ -169,6 +169,13 @@ impl Shared {
             return Ok(Vec::new());
         }
         let steps: Vec<Step> = decided.into_iter().map(Decided::step).collect();
+        if steps.iter().all(|step| step.fate().is_some()) {
+            return self.report(steps).await;
+        }
+        self.write_steps(steps).await
+    }
+
+    pub(super) async fn write_steps(&self, steps: Vec<Step>) -> Result<Vec<Committed>, Error> {
         let mut hint = Hint::default();
         steps.iter().for_each(|step| step.hint(&mut hint));
         let mut args = self.args(&hint);
@@ -242,12 +249,13 @@ impl Shared {
 /// The arguments of `lua/commit.lua` for these changes: what ends share once, and each with the number of that.
 fn change_args(args: &mut Args, steps: &[Step]) {
     let (mut shared, mut own) = (Args::default(), Args::default());
-    let mut fates: HashMap<row::Fate, u64> = HashMap::new();
+    let mut fates: HashMap<row::Fate<'_>, u64> = HashMap::new();
+    let call = args.call().to_owned();
     let mut seen = HashSet::with_capacity(steps.len());
     // An end may have to be written after the others, so what follows on one in the same batch cannot rest on it.
     let once = steps.iter().all(|step| seen.insert(step.before.seq));
     for step in steps {
-        let Some(fate) = step.fate().filter(|_| once) else {
+        let Some((fate, token)) = step.fate().filter(|_| once) else {
             step.args(own.number(0), &row::name(step.before.seq));
             continue;
         };
@@ -256,7 +264,7 @@ fn change_args(args: &mut Args, steps: &[Step]) {
             fate.args(&mut shared);
             next
         });
-        step.end_args(own.number(place));
+        step.end_args(own.number(place), token, &call);
     }
     args.number(fates.len() as u64).append(shared).number(steps.len() as u64).append(own);
 }

@@ -294,6 +294,11 @@ impl Args {
         self
     }
 
+    /// The number of the call, as scripts know it.
+    pub(super) fn call(&self) -> &str {
+        self.list.get(1).and_then(|number| std::str::from_utf8(number).ok()).unwrap_or("-")
+    }
+
     pub(super) fn bytes(&mut self, bytes: impl Into<Bytes>) -> &mut Self {
         self.list.push(bytes.into());
         self

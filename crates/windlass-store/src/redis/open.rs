@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::store::{Durability, Error, Store};
 
 /// The version of the layout that `redis.rs` describes.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// The first version that keeps the lower of two scores by itself, which scripts rely on.
 const OLDEST: (u32, u32) = (6, 2);
@@ -103,6 +103,7 @@ impl RedisStore {
             waits: Default::default(),
             watch: Default::default(),
             recent: Default::default(),
+            reports: Default::default(),
             limits_mark: Default::default(),
             leader: Default::default(),
             turn: Default::default(),
@@ -121,6 +122,7 @@ impl RedisStore {
             tasks.spawn(Arc::clone(&shared).tell_events(outgoing));
         }
         tasks.spawn(Arc::clone(&shared).serve_waiting());
+        tasks.spawn(Arc::clone(&shared).serve_reports());
         tasks.spawn(Arc::clone(&shared).keep_leading());
         // If it cannot listen it polls, and says so in the log.
         let _ = listening.await;

@@ -59,7 +59,8 @@ impl Transaction {
         let head = lease.map_or(String::new(), |lease| {
             let ends = now.saturating_add(lease.lease_ms);
             let (token, length) = (lease.token, lease.lease_ms);
-            format!("{} {:016x} {length} {length} {ends}", token.number, token.secret)
+            let revision = record.revision;
+            format!("{revision} {} {:016x} - {length} - {length} {ends}", token.number, token.secret)
         });
         let place = self.len();
         self.act("back", &[&name, record.id.as_str(), &row::line(&task)]);

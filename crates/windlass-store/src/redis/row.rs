@@ -1,7 +1,9 @@
-//! A task as Redis keeps it, and back. See `lua/row.lua` for the fields of a row.
+//! A task as Redis keeps it, and back. See `lua/row.lua` for what there is of one.
 //!
 //! Scripts know a task by its line and cannot read the record, so what they change by themselves stands beside it: a claim is
 //! applied to the record here, by core, whenever a row is read.
+
+use std::fmt::Write as _;
 
 use bytes::{BufMut, Bytes};
 use redis::Value;
@@ -45,17 +47,14 @@ impl Row {
         let seq = reply::number(name)?;
         let mut fields = fields.into_iter();
         let mut field = || fields.next().unwrap_or(Value::Nil);
-        let line = Line::read(&reply::text(field())?)?;
+        let (line, record) = parts(reply::bytes(field())?)?;
         let damaged = |error: codec::Undecodable| wrong(&format!("a record of task {seq} in which {error}"));
         let names = |_| Some((line.queue.clone(), line.kind.clone()));
-        let mut record = codec::decode_record(seq, reply::bytes(field())?, names).map_err(damaged)?;
+        let mut record = codec::decode_record(seq, record, names).map_err(damaged)?;
         record.order = line.order;
-        if let Some(claimed) = optional(field())? {
-            record.evolve(&claim(&claimed)?, line.order);
-        }
         record.revision = line.revision;
+        let held = optional(field())?.map(|text| hold(&mut record, &text)).transpose()?;
         record.awaited = line.awaited;
-        let held = optional(field())?.map(|text| lease(&mut record, &text)).transpose()?;
         if let Some(bytes) = maybe_bytes(field())? {
             record.progress = Some(read_progress(&bytes)?);
         }
@@ -127,28 +126,31 @@ fn secret(text: &str) -> Result<u64, Error> {
     u64::from_str_radix(text, 16).map_err(|_| wrong("a lease with a wrong secret"))
 }
 
-fn claim(text: &str) -> Result<Change, Error> {
-    let fields: Vec<&str> = text.split(' ').collect();
-    let [number, secret_text, lease_ms, at, worker] = fields[..] else {
-        return Err(wrong("a claim of another shape"));
-    };
-    Ok(Change::Claimed {
-        at: parsed(at)?,
-        token: Token { number: parsed(number)?, secret: secret(secret_text)? },
-        worker: parsed(worker)?,
-        lease_ms: parsed(lease_ms)?,
-    })
+/// The line, and the record behind it.
+fn parts(value: Bytes) -> Result<(Line, Bytes), Error> {
+    let end = value.iter().position(|byte| *byte == b'\n').ok_or_else(|| wrong("a row without its line"))?;
+    let line = std::str::from_utf8(&value[..end]).map_err(|_| wrong("a row of another shape"))?;
+    Ok((Line::read(line)?, value.slice(end + 1..)))
 }
 
-fn lease(record: &mut Record, text: &str) -> Result<Held, Error> {
-    let fields: Vec<&str> = text.split(' ').collect();
-    let [_, _, _, window, ends, beat, worker] = fields[..] else {
-        return Err(wrong("a lease of another shape"));
-    };
+/// Applies to the record what Redis holds of a running task: the claim, unless the record has it, and its lease.
+fn hold(record: &mut Record, text: &str) -> Result<Held, Error> {
+    let mut fields = text.split(' ');
+    let mut field = || fields.next().ok_or_else(|| wrong("a lease of another shape"));
+    let (revision, number, secret_text, _call) = (field()?, field()?, field()?, field()?);
+    let (length, at, window, ends) = (field()?, field()?, field()?, field()?);
+    let (beat, worker): (_, Name) = (parsed(field()?)?, parsed(field()?)?);
+    if at != "-" {
+        let token = Token { number: parsed(number)?, secret: secret(secret_text)? };
+        let claimed =
+            Change::Claimed { at: parsed(at)?, token, worker: worker.clone(), lease_ms: parsed(length)? };
+        record.evolve(&claimed, record.order);
+    }
+    record.revision = parsed(revision)?;
     if let State::Running(lease) = &mut record.state {
         lease.expires_at = parsed(ends)?;
     }
-    Ok(Held { beat: parsed(beat)?, window_ms: parsed(window)?, worker: parsed(worker)? })
+    Ok(Held { beat, window_ms: parsed(window)?, worker })
 }
 
 /// Eight bytes of the fraction, and the note if there is one.
@@ -219,27 +221,36 @@ pub(super) fn new_args(args: &mut Args, new: &NewTask, record: &Record) {
 
 /// The line of a task as another store had it; see `lua/row.lua` for its fields.
 pub(super) fn line(task: &Task) -> String {
-    let Task { record, body } = task;
-    let time = |at: Option<u64>| at.map_or("-".to_owned(), |at| at.to_string());
-    let prune_at = record.ended_at().map(|at| at.saturating_add(record.retention_ms));
-    let group = body.links.as_ref().and_then(|links| links.workflow.as_ref());
-    let numbers = [
-        record.revision,
-        record.order,
-        record.state_name().index() as u64,
-        u64::from(record.priority.0),
-        record.priority.class() as u64,
-        record.created_at,
-    ];
-    let mut words: Vec<String> = numbers.iter().map(u64::to_string).collect();
-    words.extend([record.wake_at(), prune_at, record.expires_at].map(time));
-    words.push(if record.awaited { "1" } else { "0" }.to_owned());
-    words.push(group.map_or("-", Name::as_str).to_owned());
+    let group = task.body.links.as_ref().and_then(|links| links.workflow.as_ref());
     // No call has made it.
-    words.push("-".to_owned());
-    words.extend([record.queue.to_string(), record.kind.to_string(), record.ready_at.to_string()]);
-    words.push(record.key.as_ref().map_or(NO_KEY, Name::as_str).to_owned());
-    words.join(" ")
+    line_of(&task.record, group, "-")
+}
+
+/// `call` is the number of the one that writes it.
+fn line_of(record: &Record, group: Option<&Name>, call: &str) -> String {
+    let mut line = String::with_capacity(160);
+    let number = |line: &mut String, number: u64| {
+        let _ = write!(line, "{number} ");
+    };
+    number(&mut line, record.revision);
+    number(&mut line, record.order);
+    number(&mut line, record.state_name().index() as u64);
+    number(&mut line, u64::from(record.priority.0));
+    number(&mut line, record.priority.class() as u64);
+    number(&mut line, record.created_at);
+    let prune_at = record.ended_at().map(|at| at.saturating_add(record.retention_ms));
+    for time in [record.wake_at(), prune_at, record.expires_at] {
+        match time {
+            Some(time) => number(&mut line, time),
+            None => line.push_str("- "),
+        }
+    }
+    let awaited = if record.awaited { "1" } else { "0" };
+    let group = group.map_or("-", Name::as_str);
+    let key = record.key.as_ref().map_or(NO_KEY, Name::as_str);
+    let (queue, kind, ready_at) = (&record.queue, &record.kind, record.ready_at);
+    let _ = write!(line, "{awaited} {group} {call} {queue} {kind} {ready_at} {key}");
+    line
 }
 
 fn places(args: &mut Args, priority: Priority) {
@@ -301,37 +312,44 @@ impl Step {
     }
 }
 
-/// What tasks share that end in the same way: see `finish` in `lua/task.lua`.
+/// What tasks share that end in the same way: see `finish` in `lua/commit.lua`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Fate {
+pub(super) struct Fate<'a> {
     state: usize,
     prune_at: u64,
+    queue: &'a Name,
+    kind: &'a Name,
 }
 
-impl Fate {
+impl Fate<'_> {
     /// The arguments of `read_fate`.
     pub(super) fn args(self, args: &mut Args) {
         args.number(self.state as u64).number(self.prune_at).text("completed");
+        args.text(self.queue.as_str()).text(self.kind.as_str());
     }
 }
 
 impl Step {
     /// A task that completes, and of which nothing else depends on that; as far as is known here.
-    pub(super) fn fate(&self) -> Option<Fate> {
+    pub(super) fn fate(&self) -> Option<(Fate<'_>, Token)> {
         let Step { before, after, change, key } = self;
-        let completes = matches!((&before.state, change), (State::Running(_), Change::Completed { .. }));
-        if !completes || *key != KeyFate::Kept || before.key.is_some() || before.awaited || before.member {
+        let (State::Running(lease), Change::Completed { .. }) = (&before.state, change) else { return None };
+        if *key != KeyFate::Kept || before.key.is_some() || before.awaited || before.member {
             return None;
         }
         let prune_at = after.ended_at()?.saturating_add(after.retention_ms);
-        Some(Fate { state: after.state_name().index(), prune_at })
+        let state = after.state_name().index();
+        Some((Fate { state, prune_at, queue: &after.queue, kind: &after.kind }, lease.token))
     }
 
-    /// The arguments of `finish`.
-    pub(super) fn end_args(&self, args: &mut Args) {
+    /// The arguments of `finish` for a lease, in the call of this number.
+    pub(super) fn end_args(&self, args: &mut Args, Token { number, secret }: Token, call: &str) {
         let Step { before, after, .. } = self;
-        args.text(&name(before.seq)).text(before.id.as_str()).number(before.revision);
-        args.bytes(codec::encode_record(after, 0));
+        args.text(&name(before.seq)).text(&format!("{} {number} {secret:016x} ", before.revision));
+        let mut value = line_of(after, None, call).into_bytes();
+        value.push(b'\n');
+        value.extend_from_slice(&codec::encode_record(after, 0));
+        args.bytes(value);
     }
 }
 

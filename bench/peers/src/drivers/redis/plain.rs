@@ -13,7 +13,7 @@ use crate::drivers::library::Library;
 use crate::payload;
 
 /// Commands for one task, and for a batch beside those.
-const TASK_COMMANDS: usize = 5;
+const TASK_COMMANDS: usize = 6;
 const BATCH_COMMANDS: usize = 7;
 /// Of the default priority.
 const FIRST_SCORE: u64 = 155 << 45;
@@ -27,8 +27,8 @@ pub(crate) struct Plain {
 /// A task as Windlass wrote it.
 #[derive(Debug, Clone)]
 struct Row {
-    line: Vec<u8>,
-    record: Vec<u8>,
+    /// Its line and its record.
+    task: Vec<u8>,
     body: Vec<u8>,
 }
 
@@ -43,14 +43,15 @@ impl Plain {
             Library::at(self.addr).producer().await?.submit(&[&payload::at(0)]).await?;
             let mut resp = Resp::open(self.addr).await?;
             let mut request = Vec::new();
-            command(&mut request, &[b"HMGET", b"{windlass}:t/00000000000001", b"i", b"r", b"b"]);
+            for hash in [&b"{windlass}:tasks"[..], b"{windlass}:bodies"] {
+                command(&mut request, &[b"HGET", hash, b"00000000000001"]);
+            }
             resp.send(&request).await?;
-            let Token::Array(3) = resp.token().await? else { bail!("there is no row") };
-            let mut field = async || match resp.token().await? {
+            let mut value = async || match resp.token().await? {
                 Token::Bulk(bytes) => Ok(bytes.to_vec()),
-                other => bail!("a row has {other:?}"),
+                other => bail!("there is no row but {other:?}"),
             };
-            Ok(Row { line: field().await?, record: field().await?, body: field().await? })
+            Ok::<_, anyhow::Error>(Row { task: value().await?, body: value().await? })
         };
         let row = self.row.get_or_try_init(read).await;
         row.cloned().context("see what Windlass writes for a task")
@@ -105,12 +106,12 @@ impl Producer {
         let name = format!("{number:014}");
         // As long as the ids that Windlass makes.
         let id = format!("0191f3c8-7c1e-7d1a-9a57-{number:012x}");
-        let row_key = format!("{{windlass}}:t/{name}");
         let score = (FIRST_SCORE + number).to_string();
         let (number, moment) = (number.to_string(), "1790000000000");
-        let Row { line, record, body } = &self.row;
+        let Row { task, body } = &self.row;
         let words: [&[&[u8]]; TASK_COMMANDS] = [
-            &[b"HSET", row_key.as_bytes(), b"i", line, b"r", record, b"b", body],
+            &[b"HSET", b"{windlass}:tasks", name.as_bytes(), task],
+            &[b"HSET", b"{windlass}:bodies", name.as_bytes(), body],
             &[b"HSET", b"{windlass}:ids", id.as_bytes(), name.as_bytes()],
             &[b"ZADD", b"{windlass}:state/2", number.as_bytes(), name.as_bytes()],
             &[b"ZADD", b"{windlass}:age/bench", moment.as_bytes(), name.as_bytes()],

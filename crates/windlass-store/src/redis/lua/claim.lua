@@ -94,59 +94,71 @@ local function take(source, next, row)
   pass(source, next.lane)
 end
 
--- Returns the row as `show` would, without reading it again.
-local function lease(name, row, worker, lease_ms, secret)
+-- What the usual tasks that were leased have to be written with: words for ZADD and HSET, and how many. It is one table because Lua has
+-- room for 200 locals.
+local usual = { states = {}, leases = {}, held = {}, many = 0, revisions = {} }
+
+-- What `held` says of a task that is claimed: the next revision, the next number, and what the claim says of all of its tasks.
+local function hold(revision, secret, terms)
+  local revisions = usual.revisions
+  if not revisions[revision] then
+    revisions[revision] = text(tonumber(revision) + 1) .. " "
+  end
   claims, beat = claims + 1, beat + 1
-  leave(name, row, true)
-  row.revision, row.state, row.wake, row.nonce = text(tonumber(row.revision) + 1), RUNNING, "-", nonce
-  enter(name, row)
-  stand("leases", name, text(beat))
-  local token, line = text(claims) .. " " .. secret .. " " .. lease_ms .. " ", line_of(row)
-  local claim = token .. ARGV[4] .. " " .. worker
-  local held = token .. lease_ms .. " " .. text(now + tonumber(lease_ms)) .. " " .. text(beat) .. " " .. worker
-  call("HSET", base .. "t/" .. name, "i", line, "c", claim, "l", held)
-  return { line, row.record, claim, held, false, row.body, name }
+  local beaten = text(beat)
+  return revisions[revision] .. text(claims) .. " " .. secret .. terms.claim .. beaten .. terms.worker, beaten
 end
 
--- The words for ZADD of what `lease_plain` leased.
-local states, leases = {}, {}
+-- Returns the row as `show` would, without reading it again.
+local function lease(name, row, body, secret, terms)
+  local held, beaten = hold(row.revision, secret, terms)
+  leave(name, row, true)
+  row.state, row.wake = RUNNING, "-"
+  enter(name, row)
+  stand("leases", name, beaten)
+  call("HSET", base .. "held", name, held)
+  return { row.value, held, false, body, name }
+end
 
--- The same for a task of a lane without a time and a workflow, where there are no limits. Nearly all are like that, and what a claim
--- costs is mostly lines being taken apart and put together, so for these it is done in one go, and the orders and counters
--- at the end. Returns nothing for another task.
-local PLAIN = "^(%d+) (%d+ )2( %d+ )(%d)( %d+ %- %- %- [01] %- )%S+ (.+)$"
-local function lease_plain(lane, name, found, terms, draw)
-  local revision, order, priority, class, times, rest = string.match(found[1], PLAIN)
+-- The same for a task of a lane without a time and a workflow, where there are no limits. Nearly all are like that, so for these it is
+-- done with as little as possible, and orders and counters are written at the end. Returns nothing for another task.
+local function lease_plain(lane, name, value, body, terms, draw)
+  local revision, priority, class = string.match(value, "^(%d+) %d+ 2 (%d+) (%d) %d+ %- %- %- [01] %- ")
   if not revision then
     return nil
   end
-  local secret = draw()
-  lane.taken[#lane.taken + 1], lane.leased[#lane.leased + 1] = name, name
+  local held, beaten = hold(revision, draw(), terms)
+  local many = #lane.leased + 1
+  lane.taken[#lane.taken + 1], lane.leased[many] = name, name
   lane.classes[class] = (lane.classes[class] or 0) + 1
-  lane.stale[255 - tonumber(priority)] = true
-  claims, beat = claims + 1, beat + 1
-  local many = #states
-  states[many + 1], states[many + 2] = name, name
-  leases[many + 1], leases[many + 2] = text(beat), name
-  local token = text(claims) .. " " .. secret
-  local line = text(tonumber(revision) + 1) .. " " .. order .. RUNNING .. priority .. class .. times .. nonce .. " " .. rest
-  local claim, held = token .. terms.claim, token .. terms.lease .. leases[many + 1] .. terms.worker
-  call("HSET", base .. "t/" .. name, "i", line, "c", claim, "l", held)
-  return { line, found[2], claim, held, false, found[3], name }
+  lane.priorities[priority] = true
+  local states, leases, words, at = usual.states, usual.leases, usual.held, usual.many + 1
+  states[at], states[at + 1], leases[at], leases[at + 1], words[at], words[at + 1] = name, name, beaten, name, name, held
+  usual.many = at + 1
+  return { value, held, false, body, name }
 end
 
 -- Leases the first tasks of a lane as long as they are such, to a claim that no other lane may serve. Returns how many bytes they have.
+-- A few are read at first and then as many as are likely to fit, since bodies may be large.
 local function lease_run(lane, rows, most, terms, draw)
   take_out(lane)
-  local bytes = 0
-  for _, name in ipairs(call("ZRANGE", lane.key, 0, most - 1)) do
-    local found = call("HMGET", base .. "t/" .. name, "i", "r", "b")
-    local shown = bytes < enough and lease_plain(lane, name, found, terms, draw)
-    if not shown then
+  local bytes, many, next = 0, 0, 8
+  while many < most and bytes < enough do
+    local names = call("ZRANGE", lane.key, many, math.min(many + next, most) - 1)
+    if #names == 0 then
       break
     end
-    bytes = bytes + #found[2] + #found[3]
-    rows[#rows + 1] = shown
+    local values, bodies = call("HMGET", base .. "tasks", unpack(names)), call("HMGET", base .. "bodies", unpack(names))
+    for i, name in ipairs(names) do
+      local shown = bytes < enough and lease_plain(lane, name, values[i], bodies[i], terms, draw)
+      if not shown then
+        most = 0
+        break
+      end
+      bytes, many = bytes + #values[i] + #bodies[i], many + 1
+      rows[many] = shown
+    end
+    next = math.min(500, math.ceil((enough - bytes) * many / (bytes + 1)))
   end
   -- Who comes next reads the line anew.
   lane.entries, lane.next, lane.dry = {}, 1, false
@@ -171,8 +183,9 @@ local function settle_plain()
       move("running", "1/" .. lane.kind, many)
     end
   end
-  call_for_all("ZADD", base .. "state/" .. RUNNING, states, 2)
-  call_for_all("ZADD", base .. "leases", leases, 2)
+  call_for_all("HSET", base .. "held", usual.held, 2)
+  call_for_all("ZADD", base .. "state/" .. RUNNING, usual.states, 2)
+  call_for_all("ZADD", base .. "leases", usual.leases, 2)
 end
 
 local function words(number)
@@ -198,8 +211,8 @@ local function serve()
     return string.sub(draws, 16 * drawn - 15, 16 * drawn)
   end
   local terms = {
-    claim = " " .. lease_ms .. " " .. ARGV[4] .. " " .. worker,
-    lease = " " .. lease_ms .. " " .. lease_ms .. " " .. text(now + tonumber(lease_ms)) .. " ", worker = " " .. worker,
+    claim = table.concat({ "", nonce, lease_ms, ARGV[4], lease_ms, text(now + tonumber(lease_ms)), "" }, " "),
+    worker = " " .. worker,
   }
 
   local rows, bytes = {}, 0
@@ -254,12 +267,12 @@ local function serve()
       break
     end
     local next = source.best
-    local found = call("HMGET", base .. "t/" .. next.name, "i", "r", "b")
-    local shown = next.lane and not limited and lease_plain(next.lane, next.name, found, terms, draw)
-    local row = not shown and parse(found[1])
+    local value, body = call("HGET", base .. "tasks", next.name), call("HGET", base .. "bodies", next.name)
+    local shown = next.lane and not limited and lease_plain(next.lane, next.name, value, body, terms, draw)
+    local row = not shown and parse(value)
     if shown then
       pass(source, next.lane)
-      bytes = bytes + #found[2] + #found[3]
+      bytes = bytes + #value + #body
       rows[#rows + 1] = shown
     elseif row.expires ~= "-" and tonumber(row.expires) <= now then
       take(source, next, row)
@@ -274,12 +287,11 @@ local function serve()
       take_token(kind, gates_at)
       take_token(key, gates_at)
       take(source, next, row)
-      row.record, row.body = found[2], found[3]
-      shown = lease(next.name, row, worker, lease_ms, secret)
+      shown = lease(next.name, row, body, secret, terms)
       if closed(kind) or closed(key) then
         closings = closings + 1
       end
-      bytes = bytes + #row.record + #row.body
+      bytes = bytes + #value + #body
       rows[#rows + 1] = shown
     end
     looks = looks + #queues / 8
@@ -299,6 +311,9 @@ for i = 1, tonumber(ARGV[7]) do
 end
 for _, lane in pairs(fronts) do
   take_out(lane)
+  for priority in pairs(lane.priorities) do
+    lane.stale[255 - tonumber(priority)] = true
+  end
   for level in pairs(lane.stale) do
     show_head(lane.queue, lane.kind, level)
   end

@@ -4,62 +4,63 @@
 --          has the arguments of `finish`, or with "0" and has those of `change`.
 -- Returns for each what that one returns.
 
--- The usual end of an attempt: a running task without a workflow, a key and anybody who waits for it, which keeps all of its line but
--- state and times. From the arguments that begin at `at`: name, id, revision, record. `fate` is what it shares with others of the
--- call (`read_fate`). Returns "ended", "conflict", "missing", or "other" if it is no such task: then it is for `change`.
-local END_ARGS = 4
-local PLAIN_RUNNING = "^(%d+) (%d+ )3( %d+ %d+ %d+ )%- %- (%S+ 0 %- )%S+ (%S+) (%S+)( %S+ /)$"
-local function finish(at, fate)
-  local name, key = ARGV[at], base .. "t/" .. ARGV[at]
-  local line = name_by(ARGV[at + 1]) == name and call("HGET", key, "i")
-  if not line then
-    return "missing"
-  end
-  local revision, order, middle, flags, queue, kind, rest = string.match(line, PLAIN_RUNNING)
-  if revision ~= ARGV[at + 2] then
-    local row = parse(line)
-    if row.revision == ARGV[at + 2] then
-      return "other"
-    end
-    return again and row.nonce == nonce and "ended" or "conflict"
-  end
-  line = text(tonumber(revision) + 1) .. " " .. order .. fate.state .. middle .. fate.times .. flags .. nonce .. " " .. queue
-    .. " " .. kind .. rest
-  call("HSET", key, "i", line, "r", ARGV[at + 3])
-  call("HDEL", key, "c", "l", "p", "x")
-  local lane = queue .. "/" .. kind
-  fate.lanes[lane] = (fate.lanes[lane] or 0) + 1
-  local many = #fate.names + 1
-  fate.names[many] = name
-  return "ended"
-end
-
--- What tasks share that end in the same way, from the arguments that begin at `at`: state, prune, counter of the ledger.
-local FATE_ARGS = 3
+-- What tasks share that end in the same way, from the arguments that begin at `at`: state, prune, counter of the ledger, queue, kind.
+local FATE_ARGS = 5
 local function read_fate(at)
   return {
-    state = ARGV[at], prune = ARGV[at + 1], times = "- " .. ARGV[at + 1] .. " ", ledger = ARGV[at + 2], names = {}, lanes = {},
+    state = ARGV[at], prune = ARGV[at + 1], ledger = ARGV[at + 2], queue = ARGV[at + 3], kind = ARGV[at + 4],
+    names = {}, tasks = {},
   }
 end
 
--- Orders and counters of those that `finish` ended.
-local function settle_fate(fate)
-  local states, prunes = {}, {}
-  for i, name in ipairs(fate.names) do
-    states[2 * i - 1], states[2 * i] = name, name
-    prunes[2 * i - 1], prunes[2 * i] = fate.prune, name
+-- What is held of the tasks that are to end, and whether others may wait for any.
+local held, some_awaited = {}, false
+
+-- The usual end of an attempt: a running task without a workflow and a key. From the arguments that begin at `at`: name; revision,
+-- number and secret of the lease as they stand in `held`; line and record. `fate` is what it shares with others of the call. Returns
+-- "ended", "conflict", "missing", or "other" if somebody waits for it: then it is for `change`.
+local END_ARGS = 3
+local function finish(at, fate)
+  local name = ARGV[at]
+  if not held[name] or string.find(held[name], ARGV[at + 1], 1, true) ~= 1 then
+    local row = find(name)
+    if not row then
+      return "missing"
+    end
+    return again and row.nonce == nonce and "ended" or "conflict"
   end
-  call_for_all("ZREM", base .. "state/" .. RUNNING, fate.names, 1)
-  call_for_all("ZREM", base .. "leases", fate.names, 1)
+  if some_awaited and call("SISMEMBER", base .. "awaited", name) == 1 then
+    return "other"
+  end
+  local many = #fate.names + 1
+  fate.names[many], fate.tasks[2 * many - 1], fate.tasks[2 * many] = name, name, ARGV[at + 2]
+  return "ended"
+end
+
+-- Writes those that `finish` ended, their orders and their counters.
+local function settle_fate(fate)
+  local names, many = fate.names, #fate.names
+  if many == 0 then
+    return
+  end
+  local states, prunes, prune = {}, {}, fate.prune
+  for i = 1, many do
+    local name, at = names[i], 2 * i - 1
+    states[at], states[at + 1], prunes[at], prunes[at + 1] = name, name, prune, name
+  end
+  call_for_all("HSET", base .. "tasks", fate.tasks, 2)
+  call_for_all("HDEL", base .. "held", names, 1)
+  if call("EXISTS", base .. "progress") == 1 then
+    call_for_all("HDEL", base .. "progress", names, 1)
+  end
+  call_for_all("ZREM", base .. "state/" .. RUNNING, names, 1)
+  call_for_all("ZREM", base .. "leases", names, 1)
   call_for_all("ZADD", base .. "state/" .. fate.state, states, 2)
   call_for_all("ZADD", base .. "prunes", prunes, 2)
-  for lane, many in pairs(fate.lanes) do
-    local queue, kind = string.match(lane, "^(.*)/(.*)$")
-    move("queue/" .. queue, RUNNING, -many)
-    move("queue/" .. queue, fate.state, many)
-    move("running", "1/" .. kind, -many)
-    move("ledger", fate.ledger, many)
-  end
+  move("queue/" .. fate.queue, RUNNING, -many)
+  move("queue/" .. fate.queue, fate.state, many)
+  move("running", "1/" .. fate.kind, -many)
+  move("ledger", fate.ledger, many)
 end
 
 local before = remembered()
@@ -73,13 +74,25 @@ for i = 1, tonumber(ARGV[4]) do
   at = at + FATE_ARGS
 end
 local many, first = tonumber(ARGV[at]), at + 1
-local ids = {}
+local ids, names = {}, {}
 at = first
-for i = 1, many do
-  ids[i] = ARGV[at + 2]
-  at = at + 1 + (ARGV[at] == "0" and CHANGE_ARGS or END_ARGS)
+for _ = 1, many do
+  if ARGV[at] == "0" then
+    ids[#ids + 1] = ARGV[at + 2]
+    at = at + 1 + CHANGE_ARGS
+  else
+    names[#names + 1] = ARGV[at + 1]
+    at = at + 1 + END_ARGS
+  end
 end
 look_up(ids)
+for from = 1, #names, WORDS_MAX do
+  local till = math.min(from + WORDS_MAX - 1, #names)
+  for i, found in ipairs(call("HMGET", base .. "held", unpack(names, from, till))) do
+    held[names[from + i - 1]] = found
+  end
+end
+some_awaited = #names > 0 and call("EXISTS", base .. "awaited") == 1
 
 local answers, changed = {}, false
 at = first

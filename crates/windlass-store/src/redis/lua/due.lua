@@ -17,7 +17,7 @@ for i = 1, #found, 2 do
     return { rows, text(at) }
   end
   local row = show(found[i], true)
-  bytes = bytes + #row[2] + #row[6]
+  bytes = bytes + #row[1] + #row[4]
   rows[#rows + 1] = row
 end
 return { rows, "" }

@@ -12,16 +12,15 @@ go_on_when_full()
 local answers = {}
 for i = 1, tonumber(ARGV[5]) do
   local name, seen = ARGV[4 + 2 * i], ARGV[5 + 2 * i]
-  local key = base .. "t/" .. name
-  local lease = call("HGET", key, "l")
+  local held = call("HGET", base .. "held", name)
   local beat = call("ZSCORE", base .. "leases", name)
-  if not lease or not beat then
+  if not held or not beat then
     answers[i] = false
   elseif tonumber(beat) == tonumber(seen) then
-    call("HSET", key, "x", "1")
+    call("HSET", base .. "held", name, string.gsub(held, " x$", "") .. " x")
     answers[i] = { "ended", show(name, true) }
   else
-    local window, worker = string.match(lease, "^%S+ %S+ %S+ (%S+) %S+ %S+ (%S+)$")
+    local window, worker = string.match(held, "^%S+ %S+ %S+ %S+ %S+ %S+ (%S+) %S+ %S+ (%S+)")
     answers[i] = { "moved", text(tonumber(beat)), window, worker }
   end
 end

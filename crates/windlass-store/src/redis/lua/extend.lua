@@ -13,25 +13,26 @@ local answers = {}
 for i = 1, tonumber(ARGV[5]) do
   local at = 6 + (i - 1) * 5
   local name = call("HGET", base .. "ids", ARGV[at])
-  local lease = name and call("HGET", base .. "t/" .. name, "l")
-  local number, secret, length, worker
-  if lease then
-    number, secret, length, worker = string.match(lease, "^(%S+) (%S+) (%S+) %S+ %S+ %S+ (%S+)$")
+  local held = name and call("HGET", base .. "held", name)
+  local head, number, secret, tail, length, worker, lost
+  if held then
+    head, number, secret, tail, length, worker, lost =
+      string.match(held, "^(%S+ (%S+) (%S+)) (%S+ (%S+) %S+) %S+ %S+ %S+ (%S+)(.*)$")
   end
   if not name then
     answers[i] = false
   elseif number ~= ARGV[at + 1] or secret ~= ARGV[at + 2] then
     answers[i] = show(name, false)
-  elseif call("HEXISTS", base .. "t/" .. name, "x") == 1 then
+  elseif lost ~= "" then
     answers[i] = "lost"
   else
     local window = ARGV[at + 3] ~= "" and ARGV[at + 3] or length
     local beat = text(call("HINCRBY", KEYS[1], "beat", 1))
     local ends = text(now + tonumber(window))
     call("ZADD", base .. "leases", beat, name)
-    call("HSET", base .. "t/" .. name, "l", table.concat({ number, secret, length, window, ends, beat, worker }, " "))
+    call("HSET", base .. "held", name, table.concat({ head, tail, window, ends, beat, worker }, " "))
     if ARGV[at + 4] ~= "" then
-      call("HSET", base .. "t/" .. name, "p", ARGV[at + 4])
+      call("HSET", base .. "progress", name, ARGV[at + 4])
     end
     answers[i] = { ends, beat, window, name, worker }
   end

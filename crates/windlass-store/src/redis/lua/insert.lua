@@ -76,7 +76,7 @@ for _, shape in ipairs(shapes) do
   end
 end
 
-local number, step, words = 0, 1, {}
+local number, step, words, taken = 0, 1, {}, {}
 if new > 0 then
   number, step = next_numbers(new)
 end
@@ -88,13 +88,17 @@ for i, id in ipairs(ids) do
     answers[i], mine[id] = number, nil
     number = number + step
   elseif not answers[i] then
-    answers[i] = show(known_ids[id], true)
+    taken[#taken + 1] = i
   end
   numbers[i] = type(answers[i]) == "number" and answers[i]
 end
 call_for_all("HSET", base .. "ids", words, 2)
 for _, shape in ipairs(shapes) do
   place_new(shape)
+end
+-- It may be one of this very call.
+for _, i in ipairs(taken) do
+  answers[i] = show(known_ids[ids[i]], true)
 end
 settle()
 if new > 0 then

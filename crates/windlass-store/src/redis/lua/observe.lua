@@ -6,9 +6,9 @@
 local answers = { text(tonumber(call("HGET", KEYS[1], "beat") or "0")) }
 local found = call("ZRANGEBYSCORE", base .. "leases", "(" .. ARGV[4], "+inf", "WITHSCORES", "LIMIT", 0, ARGV[5])
 for i = 1, #found, 2 do
-  local lease = call("HGET", base .. "t/" .. found[i], "l")
-  if lease then
-    local window, worker = string.match(lease, "^%S+ %S+ %S+ (%S+) %S+ %S+ (%S+)$")
+  local held = call("HGET", base .. "held", found[i])
+  if held then
+    local window, worker = string.match(held, "^%S+ %S+ %S+ %S+ %S+ %S+ (%S+) %S+ %S+ (%S+)")
     answers[#answers + 1] = { found[i], text(tonumber(found[i + 1])), window, worker }
   end
 end

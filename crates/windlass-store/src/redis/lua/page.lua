@@ -37,7 +37,7 @@ for i = 1, #names do
     return { rows, names[i] }
   end
   local row = show(names[i], ARGV[8] == "1")
-  bytes = bytes + #row[2] + (ARGV[8] == "1" and #row[6] or 0)
+  bytes = bytes + #row[1] + (ARGV[8] == "1" and #row[4] or 0)
   rows[#rows + 1] = row
 end
 return { rows, "" }

@@ -9,12 +9,17 @@
 -- ARGV[3]  a number that only this call has: it tells a repeated commit from a conflict. It begins with "!" if what the call is
 --          about may be forgotten before the call is repeated: then the answer is kept for a while (`remember`).
 --
--- A row is the hash t/<name>, where <name> is the task's number in 14 digits, so that equal times sort by number:
---   i  the line below: all that scripts need to know of a task
---   r  the record as it was last written by Rust; b  the body, which never changes
---   c  the claim that came after it: number, secret, length, moment, worker
---   l  the lease: number, secret, length, length since it was extended, end, beat, worker; x  "1" once the lease was noticed as lost
---   p  the progress that the worker reported
+-- A task has a name: its number in 14 digits, so that equal times sort by number. What there is of it stands by its name in these
+-- hashes, each of which has all tasks, so that a call reads and writes those of many by one command:
+--   tasks     the line below, which is all that scripts need to know of a task, a line break, and the record as it was last
+--             written by Rust
+--   bodies    the body, which never changes
+--   held      of a running task: its revision, number and secret of its token, number of the call that claimed it, length of
+--             the lease, moment of the claim or "-" if the record has it, length since it was extended, end, beat, worker; and "x" once
+--             the lease was noticed as lost
+--   progress  what the worker reported of it
+-- A claim writes only `held`, which goes before what the line says of revision, state and wake. The set `awaited` has the names
+-- of those whose end others wait for, as their lines say.
 --
 -- Numbers travel as text wherever nothing is computed with them: Lua has no integers and would round their printing.
 
@@ -128,11 +133,11 @@ local function is_late()
   return before and time_here() > tonumber(before)
 end
 
-local function parse(line)
-  local row = {}
+local function parse(value)
+  local row = { value = value }
   row.revision, row.order, row.state, row.priority, row.class, row.created, row.wake, row.prune, row.expires,
-    row.awaited, row.group, row.nonce, row.queue, row.kind, row.ready, row.key = string.match(line,
-    "^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$")
+    row.awaited, row.group, row.nonce, row.queue, row.kind, row.ready, row.key = string.match(value,
+    "^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)\n")
   return row
 end
 
@@ -142,21 +147,39 @@ local function line_of(row)
 end
 
 local function find(name)
-  local line = call("HGET", base .. "t/" .. name, "i")
-  return line and parse(line)
+  local value = call("HGET", base .. "tasks", name)
+  if not value then
+    return nil
+  end
+  local row, held = parse(value), call("HGET", base .. "held", name)
+  if held then
+    row.held, row.state, row.wake = held, RUNNING, "-"
+    row.revision, row.nonce = string.match(held, "^(%S+) %S+ %S+ (%S+) ")
+  end
+  return row
+end
+
+-- Writes the line of a task and its record.
+local function write_row(name, row, record)
+  call("HSET", base .. "tasks", name, line_of(row) .. "\n" .. record)
+end
+
+-- It runs no more.
+local function let_go(name)
+  call("HDEL", base .. "held", name)
+  call("HDEL", base .. "progress", name)
 end
 
 -- Everything of a task that Rust reads; the body is large, so it comes only when asked for.
 local function show(name, with_body)
-  local row
-  if with_body then
-    row = call("HMGET", base .. "t/" .. name, "i", "r", "c", "l", "p", "b")
-  else
-    row = call("HMGET", base .. "t/" .. name, "i", "r", "c", "l", "p")
-  end
-  if not row[1] then
+  local value = call("HGET", base .. "tasks", name)
+  if not value then
     return false
   end
-  row[#row + 1] = name
-  return row
+  local held = call("HGET", base .. "held", name)
+  local progress = held and call("HGET", base .. "progress", name)
+  if with_body then
+    return { value, held, progress, call("HGET", base .. "bodies", name), name }
+  end
+  return { value, held, progress, name }
 end

@@ -162,22 +162,26 @@ local function read_shape(at)
     queue = ARGV[at + 7], kind = ARGV[at + 8], ready = ARGV[at + 9], key = ARGV[at + 10],
   }
   -- The line of each of them behind its place, and who they are.
-  row.rest, row.names, row.numbers = string.sub(line_of(row), 3), {}, {}
+  row.rest, row.names, row.numbers = string.sub(line_of(row), 3) .. "\n", {}, {}
+  row.tasks, row.bodies = {}, {}
   return row
 end
 
--- Writes a new task that is counted and has yet to take its places (`place_new`). Its own arguments begin at `at`: id, record, body.
--- Returns its name.
+-- A new task that is counted, and is written when those of its shape take their places (`place_new`). Its own arguments begin at
+-- `at`: id, record, body. Returns its name.
 local NEW_ARGS = 3
 local function write_new(number, shape, at)
   local name, many = name_of(number), #shape.names + 1
   shape.names[many], shape.numbers[many] = name, number
-  call("HSET", base .. "t/" .. name, "i", "1 " .. text(number) .. shape.rest, "r", ARGV[at + 1], "b", ARGV[at + 2])
+  shape.tasks[2 * many - 1], shape.tasks[2 * many] = name, "1 " .. text(number) .. shape.rest .. ARGV[at + 1]
+  shape.bodies[2 * many - 1], shape.bodies[2 * many] = name, ARGV[at + 2]
   return name
 end
 
--- The new tasks of a shape take their places: those of the usual one all at once.
+-- The new tasks of a shape are written and take their places: those of the usual one all at once.
 local function place_new(shape)
+  call_for_all("HSET", base .. "tasks", shape.tasks, 2)
+  call_for_all("HSET", base .. "bodies", shape.bodies, 2)
   if shape.state ~= PENDING or shape.wake ~= "-" or shape.key ~= NO_KEY then
     for i, name in ipairs(shape.names) do
       shape.order = text(shape.numbers[i])
@@ -208,7 +212,6 @@ end
 local CHANGE_ARGS = 18
 local function change(at)
   local name, act = ARGV[at], ARGV[at + 3]
-  local key = base .. "t/" .. name
   local row = find(name)
   if not row or name_by(ARGV[at + 1]) ~= name then
     return { "missing" }
@@ -244,25 +247,32 @@ local function change(at)
     call("HSET", base .. "unique", unique, name)
   end
   if act == "drop" then
-    call("DEL", key)
+    call("HDEL", base .. "tasks", name)
+    call("HDEL", base .. "bodies", name)
     free_id(ARGV[at + 1])
+    if row.held then
+      let_go(name)
+    end
     if row.group ~= "-" then
       thinned[row.group] = true
     end
     return { "done", row.order, row.awaited }
   end
   if act == "keep" then
-    call("HSET", key, "i", line_of(row), "r", ARGV[at + 12])
-    call("HDEL", key, "c")
+    write_row(name, row, ARGV[at + 12])
+    if row.held then
+      local token, length, rest = string.match(row.held, "^%S+ (%S+ %S+) %S+ (%S+) %S+ (.*)$")
+      call("HSET", base .. "held", name, table.concat({ row.revision, token, nonce, length, "-", rest }, " "))
+    end
     return { "done", row.order, row.awaited }
   end
   local ran = row.state == RUNNING
   row.state, row.priority, row.class = ARGV[at + 5], ARGV[at + 6], ARGV[at + 7]
   row.wake, row.prune, row.expires, row.queue = ARGV[at + 8], ARGV[at + 9], ARGV[at + 10], ARGV[at + 11]
   row.ready = ARGV[at + 17]
-  call("HSET", key, "i", line_of(row), "r", ARGV[at + 12])
+  write_row(name, row, ARGV[at + 12])
   if ran then
-    call("HDEL", key, "c", "l", "p", "x")
+    let_go(name)
   end
   know_queue(row.queue)
   enter(name, row)

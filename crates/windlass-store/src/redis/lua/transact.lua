@@ -115,10 +115,11 @@ local function set_awaited(name, awaited)
     stand(end_key(row), name, false)
   end
   row.awaited = awaited
+  call(awaited == "1" and "SADD" or "SREM", base .. "awaited", name)
   if row.prune ~= "-" then
     enter_ends(name, row)
   end
-  call("HSET", base .. "t/" .. name, "i", line_of(row))
+  write_row(name, row, string.match(row.value, "\n(.*)$"))
 end
 
 local function named(text)
@@ -196,28 +197,31 @@ acts.reach = function()
   return "done"
 end
 
--- Name, id, line, record, body, the unique key that it holds, the highest numbers of its places and of its leases, what stands in its
--- lease before the beat, and who holds it. Returns "added", "there" or "clash".
+-- Name, id, line, record, body, the unique key that it holds, the highest numbers of its places and of its leases, what stands in
+-- `held` before the beat, and who holds it. Returns "added", "there" or "clash".
 acts.back = function()
   local name, id, line, record, body = next_arg(), next_arg(), next_arg(), next_arg(), next_arg()
   local unique, number, claims, lease, worker = next_arg(), next_arg(), next_arg(), next_arg(), next_arg()
-  local key = base .. "t/" .. name
   local taken = name_by(id)
   if taken == name then
     return "there"
   end
-  if taken or call("EXISTS", key) == 1 or tonumber(call("HGET", base .. "ledger", "removed") or 0) > 0 then
+  if taken or call("HEXISTS", base .. "tasks", name) == 1 or tonumber(call("HGET", base .. "ledger", "removed") or 0) > 0 then
     return "clash"
   end
-  local row = parse(line)
-  call("HSET", key, "i", line, "r", record, "b", body)
+  local row = parse(line .. "\n" .. record)
+  call("HSET", base .. "tasks", name, row.value)
+  call("HSET", base .. "bodies", name, body)
+  if row.awaited == "1" then
+    call("SADD", base .. "awaited", name)
+  end
   give_id(id, name)
   know_queue(row.queue)
   enter(name, row)
   if lease ~= "" then
     local beat = text(call("HINCRBY", KEYS[1], "beat", 1))
     stand("leases", name, beat)
-    call("HSET", key, "l", table.concat({ lease, beat, worker }, " "))
+    call("HSET", base .. "held", name, table.concat({ lease, beat, worker }, " "))
   end
   if unique ~= "" then
     call("HSET", base .. "unique", unique, name)

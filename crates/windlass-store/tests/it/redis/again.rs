@@ -173,6 +173,30 @@ async fn the_end_of_a_task_that_is_forgotten_is_told_as_done() {
     assert_eq!(pair.there.ledger().await.expect("ledger").completed, 2);
 }
 
+/// Reports that come at once may go in one call, which cannot tell when it is repeated whose change it was that it finds.
+#[tokio::test]
+async fn of_two_reports_of_a_task_one_is_told_as_done_when_the_answer_was_lost() {
+    let pair = Pair::start().await;
+    add(&pair.here, vec![task("a", pair.now)]).await;
+    let held = pair.here.claim(claim()).await.expect("claim").remove(0).record;
+    pair.way.loses.send_replace(Some("completed"));
+    let reports = [pair.completion(&held), pair.completion(&held)].map(|end| {
+        let here = Arc::clone(&pair.here);
+        tokio::spawn(async move { here.commit(vec![end]).await })
+    });
+    pair.wait_for("a", |found| found.is_some_and(|found| found.state.is_terminal())).await;
+    pair.way.loses.send_replace(None);
+    let mut done = 0;
+    for report in reports {
+        match report.await.expect("no panic").expect("commit").remove(0) {
+            Committed::Done(_) => done += 1,
+            other => assert_eq!(other, Committed::Conflict),
+        }
+    }
+    assert_eq!(done, 1);
+    assert_eq!(pair.there.ledger().await.expect("ledger").completed, 1);
+}
+
 #[tokio::test]
 async fn what_was_forgotten_by_a_call_that_was_not_answered_is_told_as_done() {
     let pair = Pair::start().await;

@@ -21,6 +21,7 @@ impl Spread {
         if atomic && shards.windows(2).any(|pair| pair[0] != pair[1]) {
             return Err(apart());
         }
+        check_replaced(&tasks, &shards)?;
         self.check_dependencies(&tasks, &shards).await?;
         self.hear_of_numbers();
         let mut answers: Vec<Option<Inserted>> = vec![None; tasks.len()];
@@ -32,7 +33,13 @@ impl Spread {
                 answers[*i] = None;
             }
             let fences = self.fences(round.iter().map(|i| shards[*i])).await?;
-            for (i, answer) in self.reserve(&round, &tasks, &shards).await? {
+            let begun = answers.iter().any(Option::is_some);
+            let reserved = self.reserve(&round, &tasks, &shards).await.map_err(|error| match error {
+                // Somebody took a key while a part was written. Asked again, it is refused before that.
+                Error::Unsupported { .. } if begun => Error::Busy,
+                error => error,
+            });
+            for (i, answer) in reserved? {
                 answers[i] = Some(answer);
             }
             for (i, answer) in self.left_out_by_limits(&round, &answers, &tasks, &shards).await? {
@@ -168,6 +175,19 @@ impl Spread {
         }
         Ok(())
     }
+}
+
+/// To replace a task that the same batch adds in another part would be no single commit.
+fn check_replaced(tasks: &[NewTask], shards: &[usize]) -> Result<(), Error> {
+    let mut takers: HashMap<&str, usize> = HashMap::new();
+    for (new, shard) in tasks.iter().zip(shards) {
+        let Some(unique) = &new.unique else { continue };
+        let taker = takers.insert(unique.key.as_str(), *shard);
+        if unique.on_conflict == OnConflict::Replace && taker.is_some_and(|taker| taker != *shard) {
+            return Err(apart());
+        }
+    }
+    Ok(())
 }
 
 /// Those that can be added at once, and those that meet one of these in another part and come after them.

@@ -1,6 +1,6 @@
 //! Looking at all parts: sums and merges.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use futures_util::future::try_join_all;
 use windlass_core::limits::{ANSWER_BYTES_MAX, PAGE_ROWS_MAX};
@@ -55,7 +55,16 @@ impl Spread {
             return Err(apart());
         }
         let requeued = self.requeued(&transitions).await?;
-        let held = self.take_keys_back(transitions.len(), &requeued).await?;
+        self.check_counted(&requeued).await?;
+        let (held, cut) = self.take_keys_back(transitions.len(), &requeued).await?;
+        if let Some(cut) = cut {
+            // Whether this one can have its key is known when what stands before it is done.
+            let mut first = transitions;
+            let rest = first.split_off(cut);
+            let mut answers = Box::pin(self.commit(first)).await?;
+            answers.extend(Box::pin(self.commit(rest)).await?);
+            return Ok(answers);
+        }
         let (mut answers, mut rest, mut removals) = (Vec::new(), Vec::new(), Vec::new());
         for (transition, held) in transitions.into_iter().zip(held) {
             removals.push(matches!(transition.change, Change::Removed { .. }));
@@ -95,25 +104,40 @@ impl Spread {
         Ok(requeued)
     }
 
-    /// A retry by hand takes the task's unique key back, which a task of another part may hold, and it counts again.
+    /// What is retried counts again.
+    async fn check_counted(&self, requeued: &[(usize, Record)]) -> Result<(), Error> {
+        for (_, record) in requeued {
+            let counted = [(&record.kind, record.key.as_ref())];
+            if let Some(apart) = self.reach_limits(self.shard_at(record.seq), counted).await?.pop() {
+                return Err(Error::LimitApart(Box::new(apart)));
+            }
+        }
+        Ok(())
+    }
+
+    /// A retry by hand takes the task's unique key back, which a task of another part may hold. If that is for something earlier
+    /// in the list to decide, the place of the retry is returned.
     async fn take_keys_back(
         &self,
         many: usize,
         requeued: &[(usize, Record)],
-    ) -> Result<Vec<Option<Committed>>, Error> {
+    ) -> Result<(Vec<Option<Committed>>, Option<usize>), Error> {
         let mut answers: Vec<Option<Committed>> = (0..many).map(|_| None).collect();
         let now = self.clock.now().wall;
+        let mut wanted: HashMap<&str, usize> = HashMap::new();
         for (i, record) in requeued {
             let shard = self.shard_at(record.seq);
-            let counted = [(&record.kind, record.key.as_ref())];
-            if let Some(apart) = self.reach_limits(shard, counted).await?.pop() {
-                return Err(Error::LimitApart(Box::new(apart)));
-            }
             let Some(hold) = record.unique.as_ref().filter(|hold| !hold.is_over(now)) else { continue };
+            if *wanted.entry(hold.key.as_str()).or_insert(shard) != shard {
+                return Ok((answers, Some(*i)));
+            }
             let mut holders = self.reach_keys(&[(hold.key.as_str(), shard)]).await?;
             answers[*i] = holders.pop().flatten().map(|holder| Committed::KeyHeld(holder.record.id));
+            if *i > 0 && answers[*i].is_some() {
+                return Ok((answers, Some(*i)));
+            }
         }
-        Ok(answers)
+        Ok((answers, None))
     }
 
     pub(super) async fn get(&self, id: &TaskId) -> Result<Option<Task>, Error> {

@@ -1,0 +1,88 @@
+//! Unique keys in batches that reach over several parts.
+
+use std::sync::Arc;
+
+use windlass_core::{NewTask, OnConflict, Record, Transition, Unique, UniqueKey, transition};
+use windlass_store::{Clock, Committed, Insert, Inserted, Store};
+
+use super::super::shared::add;
+use super::{is_refused, of, store, two_apart};
+
+fn unique(queue: &str, id: &str, on_conflict: OnConflict, now: u64) -> NewTask {
+    let key = UniqueKey::new("a key").expect("a key");
+    NewTask { unique: Some(Box::new(Unique { key, for_ms: None, on_conflict })), ..of(queue, id, now) }
+}
+
+async fn peek(store: &Arc<dyn Store>, id: &str) -> Record {
+    store.get(&id.parse().expect("an id")).await.expect("get").expect("a task").record
+}
+
+fn change(record: &Record, change: windlass_core::Change) -> Transition {
+    Transition { id: record.id.clone(), seq: record.seq, revision: record.revision, change }
+}
+
+#[tokio::test]
+async fn a_batch_that_replaces_what_it_adds_in_another_part_adds_nothing() {
+    let (clock, store) = store().await;
+    let now = clock.now().wall;
+    let (a, b) = two_apart(&store, now).await;
+    let plain = of(&a, "plain", now);
+    let tasks = vec![
+        plain,
+        unique(&a, "first", OnConflict::Return, now),
+        unique(&b, "second", OnConflict::Replace, now),
+    ];
+    let answer = store.insert(Insert { tasks: tasks.clone(), atomic: false, max_depth: None }).await;
+    assert!(is_refused(&answer), "{answer:?}");
+    assert_eq!(store.ledger().await.expect("ledger").submitted, 0, "nothing was written before");
+    // Where nobody is replaced it is no matter.
+    let mut mild = tasks;
+    mild[2] = unique(&b, "second", OnConflict::Return, now);
+    let answers = add(&store, mild).await;
+    assert!(
+        matches!(&answers[..], [Inserted::New(_), Inserted::New(_), Inserted::Live(task)] if task.record.id.as_str() == "first"),
+        "{answers:?}"
+    );
+}
+
+/// The first of a list that can have the key has it, as on one Redis.
+#[tokio::test]
+async fn retries_of_one_key_in_several_parts_are_decided_in_their_order() {
+    let (clock, store) = store().await;
+    let now = clock.now().wall;
+    let (a, b) = two_apart(&store, now).await;
+    for (queue, id) in [(&a, "one"), (&b, "two")] {
+        let answers = add(&store, vec![unique(queue, id, OnConflict::Return, now)]).await;
+        assert!(matches!(answers[..], [Inserted::New(_)]), "{answers:?}");
+        let record = peek(&store, id).await;
+        let cancelled = transition::cancel(&record, now).expect("it is live").expect("a change");
+        assert!(matches!(
+            store.commit(vec![change(&record, cancelled)]).await.expect("commit")[..],
+            [Committed::Done(_)]
+        ));
+    }
+    for [first, second] in [["one", "two"], ["two", "one"], ["two", "one"], ["one", "two"]] {
+        let mut retries = Vec::new();
+        for id in [first, second] {
+            let record = peek(&store, id).await;
+            retries
+                .push(change(&record, transition::retry(&record, now).expect("it ended").expect("a change")));
+        }
+        let committed = store.commit(retries).await.expect("commit");
+        assert!(
+            matches!(&committed[..], [Committed::Done(_), Committed::KeyHeld(holder)] if holder.as_str() == first),
+            "{first} comes first: {committed:?}"
+        );
+        // One that gives the key up before another wants it does so in the same list too.
+        let (gives, wants) = (peek(&store, first).await, peek(&store, second).await);
+        let both = vec![
+            change(&gives, transition::cancel(&gives, now).expect("it is live").expect("a change")),
+            change(&wants, transition::retry(&wants, now).expect("it ended").expect("a change")),
+        ];
+        let committed = store.commit(both).await.expect("commit");
+        assert!(matches!(committed[..], [Committed::Done(_), Committed::Done(_)]), "{committed:?}");
+        let held = peek(&store, second).await;
+        let cancelled = transition::cancel(&held, now).expect("it is live").expect("a change");
+        store.commit(vec![change(&held, cancelled)]).await.expect("commit");
+    }
+}

@@ -8,12 +8,16 @@ mod dependents;
 mod flow;
 mod inserts;
 mod lists;
+mod numbered;
 mod operations;
 mod schedules;
+mod spread;
+mod table;
 
 use std::sync::Arc;
 
 use commands::Pair;
+use parking_lot::Mutex;
 use windlass_store::clock::ManualClock;
 use windlass_store::embedded::{EmbeddedStore, Options};
 use windlass_store::memory::MemoryStore;
@@ -25,6 +29,14 @@ pub(crate) struct Trial {
     pub(crate) steps: usize,
     /// From this place in line on the second store may say that it cannot tell.
     pub(crate) far: u64,
+    /// Of a second store that is spread: its numbers.
+    pub(crate) table: Option<Arc<Mutex<table::Table>>>,
+}
+
+impl Trial {
+    fn new(seed: u64, steps: usize) -> Trial {
+        Trial { seed, steps, far: u64::MAX, table: None }
+    }
 }
 
 /// Drives `a` and what `open` opens with the commands of one seed. A persistent store is opened again now and then.
@@ -78,7 +90,7 @@ async fn memory_agrees_with_itself() {
     for seed in seeds(6) {
         let clock = ManualClock::shared();
         let a = MemoryStore::new(clock.clone());
-        run(Trial { seed, steps: 1500, far: u64::MAX }, clock.clone(), a, async || {
+        run(Trial::new(seed, 1500), clock.clone(), a, async || {
             MemoryStore::new(clock.clone()) as Arc<dyn Store>
         })
         .await;
@@ -88,7 +100,7 @@ async fn memory_agrees_with_itself() {
 #[tokio::test]
 async fn embedded_agrees_with_memory() {
     for seed in seeds(6) {
-        check_embedded(Trial { seed, steps: 900, far: u64::MAX }, |_| {}).await;
+        check_embedded(Trial::new(seed, 900), |_| {}).await;
     }
 }
 
@@ -96,7 +108,7 @@ async fn embedded_agrees_with_memory() {
 #[tokio::test]
 async fn embedded_of_tiny_sizes_agrees_with_memory() {
     for seed in seeds(6) {
-        check_embedded(Trial { seed, steps: 900, far: 0 }, crate::embedded::tiny_sizes).await;
+        check_embedded(Trial { far: 0, ..Trial::new(seed, 900) }, crate::embedded::tiny_sizes).await;
     }
 }
 
@@ -106,7 +118,7 @@ async fn redis_agrees_with_memory() {
         let clock = ManualClock::shared();
         let (a, url) = (MemoryStore::new(clock.clone()), crate::redis::fresh_url());
         let open = async || crate::redis::open(&url, clock.clone()).await;
-        run(Trial { seed, steps: 900, far: u64::MAX }, clock.clone(), a, open).await;
+        run(Trial::new(seed, 900), clock.clone(), a, open).await;
     }
 }
 
@@ -117,7 +129,23 @@ async fn redis_cluster_agrees_with_memory() {
         let clock = ManualClock::shared();
         let (a, url) = (MemoryStore::new(clock.clone()), crate::redis::cluster::fresh_url("&shards=1"));
         let open = async || crate::redis::open(&url, clock.clone()).await;
-        run(Trial { seed, steps: 900, far: u64::MAX }, clock.clone(), a, open).await;
+        run(Trial::new(seed, 900), clock.clone(), a, open).await;
+    }
+}
+
+/// What a store that is spread cannot do is tried too, and must be refused.
+#[tokio::test]
+async fn redis_spread_over_a_cluster_agrees_with_memory() {
+    for seed in seeds(1) {
+        let clock = ManualClock::shared();
+        let (a, url) = (MemoryStore::new(clock.clone()), crate::redis::cluster::fresh_url("&shards=4"));
+        let table: Arc<Mutex<table::Table>> = Arc::default();
+        let open = async || {
+            let store = crate::redis::open(&url, clock.clone()).await;
+            Arc::new(numbered::Numbered { store, table: Arc::clone(&table) }) as Arc<dyn Store>
+        };
+        let trial = Trial { table: Some(Arc::clone(&table)), ..Trial::new(seed, 900) };
+        run(trial, clock.clone(), a, open).await;
     }
 }
 
@@ -136,7 +164,7 @@ async fn redis_behind_sentinels_agrees_with_memory() {
         crate::redis::open(&url, clock.clone()).await
     };
     let seed = seeds(1)[0];
-    run(Trial { seed, steps: 900, far: u64::MAX }, clock.clone(), a, open).await;
+    run(Trial::new(seed, 900), clock.clone(), a, open).await;
     assert!(opened.get() > 1, "the primary never changed");
 }
 
@@ -166,7 +194,7 @@ async fn a_queue_paused_in_one_store_alone_is_noticed() {
         b.set_paused(&commands::name("q1"), true).await.expect("set_paused");
         b as Arc<dyn Store>
     };
-    run(Trial { seed: 1, steps: 900, far: u64::MAX }, clock.clone(), a, open).await;
+    run(Trial::new(1, 900), clock.clone(), a, open).await;
 }
 
 /// A difference of one number, which no count shows.
@@ -180,5 +208,5 @@ async fn a_number_used_up_in_one_store_alone_is_noticed() {
         commands::add_and_remove(&b).await;
         b
     };
-    run(Trial { seed: 1, steps: 900, far: u64::MAX }, clock.clone(), a, open).await;
+    run(Trial::new(1, 900), clock.clone(), a, open).await;
 }

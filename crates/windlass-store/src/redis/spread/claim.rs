@@ -141,7 +141,8 @@ impl Served {
                 for (other, left) in ready.iter_mut().enumerate() {
                     *left -= u64::from(names[other].name == names[i].name && *left > 0);
                 }
-                picked.push(i);
+                // And is asked for them once, so that they come in their order.
+                picked.push(names.iter().position(|queue| queue.name == names[i].name).unwrap_or(i));
             }
             if picked.is_empty() || self.bytes() >= ANSWER_BYTES_MAX {
                 return Ok(());

@@ -1,13 +1,13 @@
 //! Adding tasks, each to the part of its queue.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 
 use futures_util::future::try_join_all;
 use windlass_core::flow::{Full, Scope};
-use windlass_core::{NewTask, OnConflict, Record, TaskId};
+use windlass_core::{Ended, NewTask, OnConflict, Record, TaskId};
 
-use super::homes::{Asked, Place, of_id, of_key};
+use super::homes::{Asked, of_id, of_key};
 use super::{Spread, apart};
 use crate::store::{Error, Insert, Inserted};
 
@@ -21,20 +21,20 @@ impl Spread {
         if atomic && shards.windows(2).any(|pair| pair[0] != pair[1]) {
             return Err(apart());
         }
-        check_replaced(&tasks, &shards)?;
         self.check_dependencies(&tasks, &shards).await?;
+        self.check_replaced(&tasks, &shards).await?;
         self.hear_of_numbers();
         let mut answers: Vec<Option<Inserted>> = vec![None; tasks.len()];
         let mut left: Vec<usize> = (0..tasks.len()).collect();
         let mut tries = 0;
         while !left.is_empty() {
-            let (round, later) = split(&left, &tasks, &shards);
+            let (round, later) = split(&left, &tasks, &shards, atomic);
             for i in &round {
                 answers[*i] = None;
             }
             let fences = self.fences(round.iter().map(|i| shards[*i])).await?;
             let begun = answers.iter().any(Option::is_some);
-            let reserved = self.reserve(&round, &tasks, &shards).await.map_err(|error| match error {
+            let reserved = self.reserve(&round, &tasks, &shards, atomic).await.map_err(|error| match error {
                 // Somebody took a key while a part was written. Asked again, it is refused before that.
                 Error::Unsupported { .. } if begun => Error::Busy,
                 error => error,
@@ -45,7 +45,7 @@ impl Spread {
             for (i, answer) in self.left_out_by_limits(&round, &answers, &tasks, &shards).await? {
                 answers[i] = Some(answer);
             }
-            if atomic && answers.iter().any(Option::is_some) {
+            if atomic && answers.iter().flatten().any(refuses) {
                 return Ok(answers.into_iter().map(|answer| answer.unwrap_or(Inserted::Aborted)).collect());
             }
             let mut by_shard: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -111,13 +111,14 @@ impl Spread {
         round: &[usize],
         tasks: &[NewTask],
         shards: &[usize],
+        atomic: bool,
     ) -> Result<Vec<(usize, Inserted)>, Error> {
         let asked: Vec<Asked> = round.iter().map(|i| Asked::want(of_id(&tasks[*i].id), shards[*i])).collect();
         let mut answers: Vec<(usize, Inserted)> = Vec::new();
         let mut unique = Vec::new();
         for (place, i) in self.homes(&asked).await?.into_iter().zip(round.iter().copied()) {
             if let Some(place) = place.filter(|place| place.shard != shards[i]) {
-                if let Some(taken) = self.taken(&tasks[i].id, &tasks[i], &place).await? {
+                if let Some(taken) = self.taken(&tasks[i], place.shard).await? {
                     // A taken id is told before a held key.
                     answers.push((i, taken));
                     continue;
@@ -126,12 +127,19 @@ impl Spread {
                     return Err(Error::Busy);
                 }
             }
-            unique.extend(tasks[i].unique.as_ref().map(|unique| (i, unique)));
+            // Who has the id of another one of a batch that is added whole is never added, so it takes no key.
+            let repeats = atomic && tasks[..i].iter().any(|other| other.id == tasks[i].id);
+            unique.extend(tasks[i].unique.as_ref().filter(|_| !repeats).map(|unique| (i, unique)));
         }
         let keys: Vec<(&str, usize)> =
             unique.iter().map(|(i, unique)| (unique.key.as_str(), shards[*i])).collect();
         for (holder, (i, unique)) in self.reach_keys(&keys).await?.into_iter().zip(&unique) {
             let Some(holder) = holder else { continue };
+            let before = if atomic { &tasks[..*i] } else { &[] };
+            if let Some(told) = self.told_before_keys(&tasks[*i], shards[*i], before).await? {
+                answers.push((*i, told));
+                continue;
+            }
             let answer = match unique.on_conflict {
                 OnConflict::Return => Inserted::Live(Box::new(holder)),
                 OnConflict::Reject => Inserted::KeyHeld(holder.record.id),
@@ -143,18 +151,58 @@ impl Spread {
         Ok(answers)
     }
 
-    /// The answer to a submit whose id is that of a task in another part.
-    pub(super) async fn taken(
-        &self,
-        id: &TaskId,
-        new: &NewTask,
-        place: &Place,
-    ) -> Result<Option<Inserted>, Error> {
-        let stored = self.part(place.shard).get(id).await?;
+    /// The answer to a submit whose id is that of a task in this part.
+    pub(super) async fn taken(&self, new: &NewTask, shard: usize) -> Result<Option<Inserted>, Error> {
+        let stored = self.part(shard).get(&new.id).await?;
         Ok(stored.map(|task| match task.body.repeats(&new.body) {
             true => Inserted::Same(Box::new(task)),
             false => Inserted::Clash,
         }))
+    }
+
+    /// What is told of a task whatever its unique key: that its id is taken, or that it cannot wait for what it depends on.
+    /// `before` are the tasks that are added with it or not at all.
+    async fn told_before_keys(
+        &self,
+        new: &NewTask,
+        shard: usize,
+        before: &[NewTask],
+    ) -> Result<Option<Inserted>, Error> {
+        if let Some(taken) = self.taken(new, shard).await? {
+            return Ok(Some(taken));
+        }
+        let dependencies = new.body.dependencies();
+        let stored = self.part(shard).peek_all(dependencies).await?;
+        let broken = dependencies.iter().zip(stored).find_map(|(id, stored)| match stored {
+            Some(record) => (Ended::of(&record) == Some(Ended::Cancelled)).then(|| (id.clone(), true)),
+            None => (!before.iter().any(|other| other.id == *id)).then(|| (id.clone(), false)),
+        });
+        Ok(broken.map(|(id, cancelled)| Inserted::Dependency { id, cancelled }))
+    }
+
+    /// To replace a task of another part, which is there or comes with the same batch, would be no single commit.
+    async fn check_replaced(&self, tasks: &[NewTask], shards: &[usize]) -> Result<(), Error> {
+        let mut takers: HashMap<&str, usize> = HashMap::new();
+        for (i, new) in tasks.iter().enumerate() {
+            let Some(unique) = &new.unique else { continue };
+            let (key, shard) = (unique.key.as_str(), shards[i]);
+            let taker = takers.insert(key, shard);
+            if unique.on_conflict != OnConflict::Replace {
+                continue;
+            }
+            if taker.is_some_and(|taker| taker != shard) {
+                return Err(apart());
+            }
+            let Some(home) = self.home(of_key(key)).await?.filter(|home| *home != shard) else { continue };
+            let Some(holder) = self.holder(key, home).await? else { continue };
+            if !self.is_expired(&holder.record, home).await?
+                && self.told_before_keys(new, shard, &tasks[..i]).await?.is_none()
+                && self.get(&new.id).await?.is_none()
+            {
+                return Err(apart());
+            }
+        }
+        Ok(())
     }
 
     /// Tasks wait only for tasks of their own part.
@@ -177,34 +225,38 @@ impl Spread {
     }
 }
 
-/// To replace a task that the same batch adds in another part would be no single commit.
-fn check_replaced(tasks: &[NewTask], shards: &[usize]) -> Result<(), Error> {
-    let mut takers: HashMap<&str, usize> = HashMap::new();
-    for (new, shard) in tasks.iter().zip(shards) {
-        let Some(unique) = &new.unique else { continue };
-        let taker = takers.insert(unique.key.as_str(), *shard);
-        if unique.on_conflict == OnConflict::Replace && taker.is_some_and(|taker| taker != *shard) {
-            return Err(apart());
-        }
-    }
-    Ok(())
-}
-
-/// Those that can be added at once, and those that meet one of these in another part and come after them.
-fn split(left: &[usize], tasks: &[NewTask], shards: &[usize]) -> (Vec<usize>, Vec<usize>) {
+/// Those that can be added at once, and those that come after them: who meets one of these in another part, who has a key and may have to be
+/// told of one of these first, and all of the same part behind them, for a part adds its tasks in their order.
+fn split(left: &[usize], tasks: &[NewTask], shards: &[usize], atomic: bool) -> (Vec<usize>, Vec<usize>) {
     let mut homes: HashMap<String, Option<usize>> = HashMap::new();
+    let mut waiting: BTreeSet<usize> = BTreeSet::new();
     let (mut round, mut later) = (Vec::new(), Vec::new());
     for i in left.iter().copied() {
-        let key = tasks[i].unique.as_ref().map(|unique| of_key(unique.key.as_str()));
-        let names: Vec<String> = std::iter::once(of_id(&tasks[i].id)).chain(key).collect();
-        let fits = names.iter().all(|name| homes.get(name).is_none_or(|home| *home == Some(shards[i])));
+        let (new, shard) = (&tasks[i], shards[i]);
+        let key = new.unique.as_ref().map(|unique| of_key(unique.key.as_str()));
+        let mut looked_at = std::iter::once(&new.id).chain(new.body.dependencies());
+        let looks = !atomic && key.is_some() && looked_at.any(|id| homes.contains_key(&of_id(id)));
+        let names: Vec<String> = std::iter::once(of_id(&new.id)).chain(key).collect();
+        let free = |name: &String| homes.get(name).is_none_or(|home| *home == Some(shard));
+        let fits = !looks && !waiting.contains(&shard) && names.iter().all(free);
         for name in names {
             // Behind one that has to wait everybody with its name does.
-            homes.insert(name, fits.then_some(shards[i]));
+            homes.insert(name, fits.then_some(shard));
         }
-        if fits { round.push(i) } else { later.push(i) }
+        if fits {
+            round.push(i);
+        } else {
+            waiting.insert(shard);
+            later.push(i);
+        }
     }
     (round, later)
+}
+
+/// Whether a batch that is added whole cannot be, because of one of its tasks. Who meets a task of another part that is the same, or
+/// that holds its key and is to be returned, has what it wants.
+fn refuses(answer: &Inserted) -> bool {
+    !matches!(answer, Inserted::Same(_) | Inserted::Live(_))
 }
 
 /// Refused as by a limit that counts elsewhere, or that lets nobody wait.

@@ -10,8 +10,8 @@
 //! A part that a key left keeps its mark, a few bytes, until the key comes back.
 
 use futures_util::future::try_join_all;
-use windlass_core::Task;
 use windlass_core::limits::CONFLICT_TRIES_MAX;
+use windlass_core::{Change, Record, Task, Transition, transition};
 
 use super::super::read::By;
 use super::super::reply;
@@ -57,7 +57,11 @@ impl Spread {
                 && !seen.starts_with(MARK)
                 && let Some(holder) = self.holder(key, there.shard).await?
             {
-                return Ok(Some(holder));
+                if !self.is_expired(&holder.record, there.shard).await? {
+                    return Ok(Some(holder));
+                }
+                place = self.homes(&[want]).await?.pop().flatten();
+                continue;
             }
             let mark = format!("{MARK}{:016x}", rand::random::<u64>());
             let closed = self.swap(key, there.shard, &seen, Some(&mark)).await?;
@@ -67,10 +71,22 @@ impl Spread {
     }
 
     /// Who holds a unique key in a part, if somebody does now.
-    async fn holder(&self, key: &str, shard: usize) -> Result<Option<Task>, Error> {
+    pub(super) async fn holder(&self, key: &str, shard: usize) -> Result<Option<Task>, Error> {
         let row = self.part(shard).look_up([By::Key(key)], true).await?.pop().flatten();
         let holder = row.filter(|row| row.record.holds_key(self.clock.now().wall));
         holder.map(|row| row.task()).transpose()
+    }
+
+    /// Whether a holder expired. Then it is dead, only not noticed yet, and is cancelled as if its time had come up.
+    pub(super) async fn is_expired(&self, record: &Record, shard: usize) -> Result<bool, Error> {
+        let Ok(Some(change @ Change::Cancelled { .. })) = transition::tick(record, self.clock.now().wall)
+        else {
+            return Ok(false);
+        };
+        let Record { id, seq, revision, .. } = record;
+        let expire = Transition { id: id.clone(), seq: *seq, revision: *revision, change };
+        self.part(shard).commit(vec![expire]).await?;
+        Ok(true)
     }
 
     /// Who took a key last in a part, as it stands there: a name, a mark or nothing.

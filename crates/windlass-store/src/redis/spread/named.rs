@@ -52,7 +52,7 @@ impl Spread {
         let parts = try_join_all(self.parts.iter().map(|part| part.shared.due_schedules(limit))).await?;
         let next = parts.iter().filter_map(|due| due.next).min();
         let mut schedules: Vec<Schedule> = parts.into_iter().flat_map(|due| due.schedules).collect();
-        schedules.sort_by_key(|schedule| schedule.progress.wake_at);
+        schedules.sort_by(|a, b| (a.progress.wake_at, &a.id).cmp(&(b.progress.wake_at, &b.id)));
         let left_out = schedules.get(limit).and_then(|schedule| schedule.progress.wake_at);
         schedules.truncate(limit);
         Ok(DueSchedules { schedules, next: next.into_iter().chain(left_out).min() })
@@ -151,7 +151,7 @@ impl Spread {
         for (i, place) in self.homes(&asked).await?.into_iter().enumerate() {
             let Some(place) = place.filter(|place| place.shard != shard) else { continue };
             let new = &insert.tasks[i];
-            if self.taken(&new.id, new, &place).await?.is_some() {
+            if self.taken(new, place.shard).await?.is_some() {
                 refused[i] = Inserted::Clash;
             } else if !self.take_over(of_id(&new.id), shard, &place).await? {
                 return Err(Error::Busy);

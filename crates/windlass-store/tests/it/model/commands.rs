@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use windlass_core::choice::{Draws, Mode, Queue};
 use windlass_core::transition::{self, Failure};
 use windlass_core::{
@@ -15,8 +16,10 @@ use windlass_store::{
 
 use super::Trial;
 use super::both::{both, same, walk};
+use super::table::Table;
 
-pub(super) const QUEUES: [&str; 4] = ["q0", "q1", "q2", "q3"];
+/// In two groups.
+pub(super) const QUEUES: [&str; 4] = ["q0", "q0:b", "q1", "q1:b"];
 pub(super) const TYPES: [&str; 3] = ["t0", "t1", "t2"];
 pub(super) const KEYS: [&str; 3] = ["k0", "k1", "k2"];
 pub(super) const WORKERS: [&str; 3] = ["w0", "w1", "w2"];
@@ -25,6 +28,11 @@ const SEEN_MAX: usize = 120;
 
 pub(crate) fn name(text: &str) -> Name {
     Name::new(text).expect("a valid name")
+}
+
+/// What the queues of a group have in common.
+pub(super) fn group_of(queue: &Name) -> String {
+    queue.as_str().split(':').next().unwrap_or_default().to_owned()
 }
 
 pub(crate) struct Pair {
@@ -49,6 +57,10 @@ pub(crate) struct Pair {
     pub(super) told: u64,
     /// Whether both stores have limits and keys.
     pub(super) flow: bool,
+    /// If the second store is spread: its numbers.
+    pub(super) table: Option<Arc<Mutex<Table>>>,
+    /// What it refused, as it should.
+    pub(super) refused: u64,
 }
 
 impl Pair {
@@ -72,6 +84,8 @@ impl Pair {
             left_over: 0,
             told: 0,
             flow,
+            table: trial.table.clone(),
+            refused: 0,
         }
     }
 
@@ -139,6 +153,9 @@ impl Pair {
             wait_ms: 0,
             seed: self.draws.next_u64(),
         };
+        if self.reaches_over(&claim) {
+            return self.claim_over(claim).await;
+        }
         for task in both!(self, claim(claim.clone())) {
             self.remember(task);
         }
@@ -185,13 +202,13 @@ impl Pair {
             6 if self.one_in(4) => transition::remove(record, now),
             6 => transition::lose_lease(record, body, "lost", now),
             7 if self.one_in(2) => transition::reprioritise(record, Priority(self.draw(256) as u8), now),
-            7 => transition::move_to(record, &self.any(&QUEUES), now),
+            7 => transition::move_to(record, &self.any_near(&record.queue), now),
             _ => transition::tick(record, now),
         };
         decision.ok().flatten()
     }
 
-    async fn commit_decided(
+    pub(super) async fn commit_decided(
         &mut self,
         tasks: Vec<Task>,
         mut decide: impl FnMut(&mut Self, &Task) -> Option<Change>,
@@ -279,7 +296,7 @@ impl Pair {
     /// A store may tell fewer than have come up if it says that there are more, and may name too early a time for the
     /// next, but neither too late a time nor one that has come if it has nothing to tell. Both go on with what the
     /// second told.
-    fn due(&self, verb: &str, now: u64, answers: [Result<Due, Error>; 2]) -> Due {
+    pub(super) fn due(&self, verb: &str, now: u64, answers: [Result<Due, Error>; 2]) -> Due {
         let [mut a, b] = answers.map(|answer| answer.expect(verb));
         let next = if b.tasks.len() < a.tasks.len() { Some(now) } else { a.next };
         let in_time = next.is_none_or(|next| b.next.is_some_and(|at| at <= next));
@@ -336,6 +353,7 @@ impl Pair {
         assert!(self.met > 0 && self.replaced > 0, "unique keys that never met");
         assert!(self.operated > 0 && self.left_over > 0, "no operation met a task, or all kept still");
         assert!(self.told > 0, "nobody was told of an end");
+        assert!(self.table.is_none() || self.refused > 5, "nothing was refused");
     }
 
     /// Deadlines do not outlive a store, so none may have passed when it is closed.
@@ -368,7 +386,7 @@ pub(crate) async fn add_and_remove(store: &Arc<dyn Store>) {
         ManualClock::shared(),
         Arc::clone(store),
         Arc::clone(store),
-        &Trial { seed: 0, far: 0, steps: 0 },
+        &Trial { seed: 0, far: 0, steps: 0, table: None },
     );
     let mut task = NewTask { queue: name("q0"), scheduled_at: None, unique: None, ..pair.new_task() };
     task.body.links = None;

@@ -13,6 +13,7 @@ impl Pair {
             return None;
         }
         let mut dependencies: Vec<TaskId> = (0..=self.draw(3)).map(|_| self.any_id(number)).collect();
+        self.keep_near(number, &mut dependencies);
         dependencies.sort();
         dependencies.dedup();
         Some(Box::new(Links { dependencies, workflow: None }))
@@ -28,7 +29,7 @@ impl Pair {
     pub(super) fn wait_again(&mut self, record: &Record) -> Result<Option<Change>, Refusal> {
         let number: u64 = record.id.as_str().trim_start_matches("task-").parse().unwrap_or(0);
         let mut after: Vec<TaskId> = (0..=self.draw(2)).map(|_| self.any_id(number)).collect();
-        after.retain(|id| *id != record.id);
+        after.retain(|id| *id != record.id && self.is_near(record, id));
         after.sort();
         after.dedup();
         let change = transition::retry(record, self.wall())?;

@@ -21,7 +21,12 @@ impl Pair {
             paused: self.one_in(12),
             ageing: (scope == Scope::Queue && self.one_in(2)).then(|| Ageing { every_ms: 1 + self.draw(40) }),
         };
-        let set = SetLimit { scope, name, limit: (!self.one_in(3)).then_some(limit) };
+        let mut set = SetLimit { scope, name, limit: (!self.one_in(3)).then_some(limit) };
+        if self.table.is_some() && scope != Scope::Queue {
+            self.limit_far(&set).await;
+            set.limit =
+                set.limit.map(|it| Limit { max_concurrency: None, rate: None, max_depth: None, ..it });
+        }
         both!(self, set_limit(set.clone()));
         self.compare_limits().await;
     }

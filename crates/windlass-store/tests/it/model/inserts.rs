@@ -4,8 +4,8 @@ use bytes::Bytes;
 use windlass_core::{Body, NewTask, OnConflict, Payload, Priority, Task, TaskId, Unique, UniqueKey, retry};
 use windlass_store::{Insert, Inserted};
 
-use super::both::both;
-use super::commands::{KEYS, Pair, QUEUES, TYPES};
+use super::both::same;
+use super::commands::{KEYS, Pair, TYPES};
 
 impl Pair {
     pub(super) async fn insert(&mut self) {
@@ -13,7 +13,13 @@ impl Pair {
         let atomic = self.one_in(3);
         let max_depth = self.one_in(4).then(|| 5 + self.draw(20));
         let insert = || Insert { tasks: tasks.clone(), atomic, max_depth };
-        let answers = both!(self, insert(insert()));
+        self.forget_expired().await;
+        let Some(told) = self.insert_far(insert()).await else { return };
+        let answers = self.a.insert(insert()).await.expect("insert");
+        if self.is_refused_whole(atomic, &answers, &told) {
+            return;
+        }
+        same("insert", &answers, &told);
         for (answer, new) in answers.into_iter().zip(tasks) {
             match answer {
                 Inserted::New(record) => self.remember(Task { record, body: new.body }),
@@ -47,7 +53,7 @@ impl Pair {
         let now = self.birth();
         NewTask {
             id: TaskId::new(&format!("task-{number}")).expect("a valid id"),
-            queue: self.any(&QUEUES),
+            queue: self.any(self.queues_for(number)),
             kind: self.any(&TYPES),
             priority: Priority(self.draw(4) as u8 * 80),
             created_at: now,

@@ -36,6 +36,8 @@ impl Pair {
             1 => Action::Cancel,
             2 if self.one_in(4) => Action::Delete,
             3 => Action::SetPriority(Priority(self.draw(256) as u8)),
+            // Tasks of all groups would come into one.
+            _ if self.table.is_some() => Action::SetPriority(Priority(7)),
             _ => Action::Move(self.any(&QUEUES)),
         };
         let order = Order { action, filter: "state:dead".into(), by: None };

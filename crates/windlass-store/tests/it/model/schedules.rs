@@ -5,7 +5,7 @@ use windlass_core::{Body, Name};
 use windlass_store::{Inserted, ListSchedules, ScheduleChange, ScheduleWritten, WriteSchedule};
 
 use super::both::both;
-use super::commands::{Pair, name};
+use super::commands::{Pair, QUEUES, name};
 
 const SCHEDULES: [&str; 4] = ["s0", "s1", "s2", "s3"];
 const PATTERNS: [&str; 4] = ["@every 1s", "*/3 * * * * *", "@every 1500ms", "0 3 * * *"];
@@ -13,11 +13,12 @@ const PATTERNS: [&str; 4] = ["@every 1s", "*/3 * * * * *", "@every 1500ms", "0 3
 impl Pair {
     pub(super) async fn schedule(&mut self) {
         let id = self.any(&SCHEDULES);
+        self.move_schedule(&id).await;
         let stored = both!(self, schedule(&id));
         let change = match (self.draw(8), stored) {
             (0, Some(stored)) => ScheduleChange::Remove { seen: stored.revision - self.draw(2) },
             (1, Some(stored)) => {
-                let next = stored.redefined(self.definition(), self.wall());
+                let next = stored.redefined(self.definition(&id), self.wall());
                 ScheduleChange::Put { schedule: Box::new(next), seen: Some(stored.revision) }
             }
             (_, Some(stored)) => match stored.tick(self.birth(), self.one_in(3)) {
@@ -32,7 +33,7 @@ impl Pair {
                 None => return,
             },
             (_, None) => {
-                let schedule = Schedule::new(id.clone(), self.definition(), self.wall());
+                let schedule = Schedule::new(id.clone(), self.definition(&id), self.wall());
                 let seen = self.one_in(6).then_some(1);
                 ScheduleChange::Put { schedule: Box::new(schedule), seen }
             }
@@ -49,8 +50,11 @@ impl Pair {
         }
     }
 
-    fn definition(&mut self) -> Definition {
-        let task = self.new_task();
+    pub(super) fn definition(&mut self, id: &Name) -> Definition {
+        let mut task = self.new_task();
+        if self.table.is_some() {
+            task.queue = self.any(if id.as_str() < "s2" { &QUEUES[..2] } else { &QUEUES[2..] });
+        }
         let pattern: Name = self.any(&["0", "1", "2", "3"]);
         let pattern = PATTERNS[pattern.as_str().parse::<usize>().expect("a digit")];
         Definition {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::{NewTask, OnConflict, Record, Transition, Unique, UniqueKey, transition};
+use windlass_core::{NewTask, OnConflict, Record, StateName, Transition, Unique, UniqueKey, transition};
 use windlass_store::{Clock, Committed, Insert, Inserted, Store};
 
 use super::super::shared::add;
@@ -84,5 +84,63 @@ async fn retries_of_one_key_in_several_parts_are_decided_in_their_order() {
         let held = peek(&store, second).await;
         let cancelled = transition::cancel(&held, now).expect("it is live").expect("a change");
         store.commit(vec![change(&held, cancelled)]).await.expect("commit");
+    }
+}
+
+/// A task that meets the holder of its key, or itself, in another part has what it wants.
+#[tokio::test]
+async fn a_batch_that_is_added_whole_may_meet_tasks_of_other_parts() {
+    let (clock, store) = store().await;
+    let now = clock.now().wall;
+    let (a, b) = two_apart(&store, now).await;
+    add(&store, vec![unique(&a, "holds", OnConflict::Return, now), of(&a, "same", now)]).await;
+    let insert = |tasks| Insert { tasks, atomic: true, max_depth: None };
+    let tasks = vec![of(&b, "new", now), unique(&b, "returns", OnConflict::Return, now), of(&b, "same", now)];
+    let answers = store.insert(insert(tasks)).await.expect("insert");
+    assert!(matches!(answers[..], [Inserted::New(_), Inserted::Live(_), Inserted::Same(_)]), "{answers:?}");
+    let tasks = vec![of(&b, "newer", now), unique(&b, "rejected", OnConflict::Reject, now)];
+    let answers = store.insert(insert(tasks)).await.expect("insert");
+    assert!(matches!(answers[..], [Inserted::Aborted, Inserted::KeyHeld(_)]), "{answers:?}");
+    assert_eq!(store.ledger().await.expect("ledger").submitted, 3);
+}
+
+#[tokio::test]
+async fn a_task_of_another_part_that_expired_holds_no_key() {
+    let (clock, store) = store().await;
+    let now = clock.now().wall;
+    let (a, b) = two_apart(&store, now).await;
+    for (i, rule) in [OnConflict::Return, OnConflict::Reject, OnConflict::Replace].into_iter().enumerate() {
+        let now = clock.now().wall;
+        let (first, second) = (format!("first-{i}"), format!("second-{i}"));
+        let brief = NewTask { expires_at: Some(now + 1000), ..unique(&a, &first, OnConflict::Return, now) };
+        assert!(matches!(add(&store, vec![brief]).await[..], [Inserted::New(_)]));
+        clock.advance_ms(1000);
+        let now = clock.now().wall;
+        let answers = add(&store, vec![unique(&b, &second, rule, now)]).await;
+        assert!(matches!(answers[..], [Inserted::New(_)]), "{answers:?}");
+        assert_eq!(peek(&store, &first).await.state_name(), StateName::Cancelled);
+        let held = peek(&store, &second).await;
+        let cancelled = transition::cancel(&held, now).expect("it is live").expect("a change");
+        store.commit(vec![change(&held, cancelled)]).await.expect("commit");
+    }
+}
+
+/// Its id is told before its key, so a submit whose answer was lost finds its own task.
+#[tokio::test]
+async fn a_repeated_submit_finds_its_task_though_another_part_has_its_key() {
+    let (clock, store) = store().await;
+    let now = clock.now().wall;
+    let (a, b) = two_apart(&store, now).await;
+    add(&store, vec![unique(&a, "first", OnConflict::Return, now)]).await;
+    let first = peek(&store, "first").await;
+    let cancelled = transition::cancel(&first, now).expect("it is live").expect("a change");
+    store.commit(vec![change(&first, cancelled)]).await.expect("commit");
+    add(&store, vec![unique(&b, "second", OnConflict::Return, now)]).await;
+    for rule in [OnConflict::Return, OnConflict::Reject, OnConflict::Replace] {
+        let answers = add(&store, vec![unique(&a, "first", rule, now)]).await;
+        assert!(
+            matches!(&answers[..], [Inserted::Same(task)] if task.record.id.as_str() == "first"),
+            "{answers:?}"
+        );
     }
 }

@@ -20,7 +20,7 @@ const SETTLES_AT_ONCE: usize = 32;
 impl Shared {
     pub(super) async fn endings(&self, limit: usize) -> Result<Vec<Ending>, Error> {
         self.check_open()?;
-        if self.leader.mark().is_none() {
+        if self.leading().await?.is_none() {
             return Ok(Vec::new());
         }
         let mut args = Args::new("");

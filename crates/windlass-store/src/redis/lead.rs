@@ -34,16 +34,30 @@ impl Leader {
         mark.as_ref().filter(|(_, until)| Instant::now() < *until).map(|(mark, _)| mark.clone())
     }
 
+    /// Whether it led, and may not do so any more because it could not ask in time.
+    fn has_lapsed(&self) -> bool {
+        self.mark.lock().as_ref().is_some_and(|(_, until)| Instant::now() >= *until)
+    }
+
     pub(super) fn lose(&self) {
         *self.mark.lock() = None;
     }
 }
 
 impl Shared {
+    /// The mark if this process leads. One that was held up for so long that its lead may be over asks at once: mostly nobody
+    /// else has it.
+    pub(super) async fn leading(&self) -> Result<Option<String>, Error> {
+        if self.leader.has_lapsed() {
+            self.lead().await?;
+        }
+        Ok(self.leader.mark())
+    }
+
     /// Begins or goes on to lead, unless somebody else does; says when to ask again.
     pub(super) async fn lead(&self) -> Result<Duration, Error> {
         let asked = Instant::now();
-        let before = self.leader.mark();
+        let (before, last) = (self.leader.mark(), self.leader.mark.lock().clone());
         let mut args = self.args(&Hint::default());
         args.text(&self.origin).number(LEAD.as_millis() as u64).text("lead");
         let answer = self.link.run(&script::LEAD, &args).await?;
@@ -53,10 +67,10 @@ impl Shared {
             return Ok(left + Duration::from_millis(rand::random_range(10..TURN_SPREAD_MS)));
         }
         let mark = reply::text(answer)?;
-        let begins = before.as_ref() != Some(&mark);
-        if begins {
+        if !last.is_some_and(|(last, _)| goes_on(&last, &mark)) {
             self.watch.lock().clear();
         }
+        let begins = before.as_ref() != Some(&mark);
         *self.leader.mark.lock() = Some((mark, asked + LEAD));
         if begins {
             self.observe().await?;
@@ -132,6 +146,36 @@ impl Shared {
             &signals.gates,
         ] {
             signal.notify_one();
+        }
+    }
+}
+
+/// Whether nobody else led between two marks of this process: then what it timed still holds.
+fn goes_on(last: &str, mark: &str) -> bool {
+    let term = |mark: &str| {
+        let (who, term) = mark.rsplit_once(':')?;
+        Some((who.to_owned(), term.parse::<u64>().ok()?))
+    };
+    match (term(last), term(mark)) {
+        (Some((before, last)), Some((who, term))) => before == who && (last..=last + 1).contains(&term),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::goes_on;
+
+    #[test]
+    fn a_lead_goes_on_unless_somebody_else_had_it() {
+        for (last, mark, expected) in [
+            ("a:3", "a:3", true),
+            ("a:3", "a:4", true),
+            ("a:3", "a:5", false),
+            ("b:3", "a:4", false),
+            ("a:4", "a:3", false),
+        ] {
+            assert_eq!(goes_on(last, mark), expected, "{last} {mark}");
         }
     }
 }

@@ -130,7 +130,7 @@ impl Shared {
 
     pub(super) async fn expired(&self, expire: &Expire) -> Result<Due, Error> {
         self.check_open()?;
-        let mark = self.leader.mark();
+        let mark = self.leading().await?;
         if mark.is_some() {
             self.observe().await?;
         }

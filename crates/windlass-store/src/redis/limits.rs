@@ -142,7 +142,7 @@ impl Shared {
     pub(super) async fn open_gates(&self) -> Result<Option<u64>, Error> {
         self.check_open()?;
         self.waits.settled().await;
-        let Some(mark) = self.leader.mark() else { return Ok(None) };
+        let Some(mark) = self.leading().await? else { return Ok(None) };
         let mut args = Args::new("");
         args.text(&mark).number(self.clock.now().wall);
         let answer = self.link.run(&script::TOKENS, &args).await?;

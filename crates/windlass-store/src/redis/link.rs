@@ -108,12 +108,21 @@ impl Link {
 
     /// Calls a script until it answers. A call whose answer was lost is sent again with the same number, and says so.
     pub(super) async fn call(&self, script: &Script, args: &Args) -> Result<Answer, Error> {
+        self.call_and_keep(script, args, script.promises()).await
+    }
+
+    /// Calls a script that promises something at other times, only to look.
+    pub(super) async fn look(&self, script: &Script, args: &Args) -> Result<Value, Error> {
+        Ok(self.call_and_keep(script, args, false).await?.value)
+    }
+
+    async fn call_and_keep(&self, script: &Script, args: &Args, promises: bool) -> Result<Answer, Error> {
         let mut patience = Patience::new(script.name);
         loop {
             let repeated = patience.repeated || self.wire.repeats();
             let error = match self.send(script, args, repeated).await {
                 Ok((value, history)) => match &self.replicas {
-                    Some(replicas) if script.promises() && !replicas.confirm(&history).await? => {
+                    Some(replicas) if promises && !replicas.confirm(&history).await? => {
                         // Another server would confirm it than the one that has it, and either may be the wrong one.
                         self.wire.forsake();
                         patience.repeated = true;

@@ -70,11 +70,6 @@ impl Options {
             return Err(wrong("shards is for redis+cluster".into()));
         }
         let wanted = wanted(words.wait_replicas.as_deref(), words.wait_ms.as_deref()).map_err(wrong)?;
-        if wanted.is_some() && target.is_cluster() {
-            return Err(wrong(
-                "wait_replicas is not for redis+cluster; its nodes have min-replicas-to-write".into(),
-            ));
-        }
         Ok(Options { target, prefix, wanted, shards, fence: None, place })
     }
 

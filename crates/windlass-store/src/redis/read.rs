@@ -236,7 +236,7 @@ impl Shared {
     /// What comes up in an order of times, if this process leads.
     pub(super) async fn come_up(&self, order: &str, limit: usize) -> Result<Due, Error> {
         self.check_open()?;
-        let Some(mark) = self.leader.mark() else { return Ok(Due::default()) };
+        let Some(mark) = self.leading().await? else { return Ok(Due::default()) };
         let mut args = Args::new("");
         args.text(&mark).text(order).number(self.clock.now().wall).number(limit.min(PAGE_ROWS_MAX) as u64);
         args.number(ANSWER_BYTES_MAX as u64);

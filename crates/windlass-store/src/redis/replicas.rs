@@ -14,6 +14,9 @@
 //! primary or began anew; and a WAIT counts only if it spoke of that very history. If not, the connection for it is made anew; if they still
 //! differ, the script is sent again for a while, and then its caller is told that nobody has confirmed it.
 //!
+//! In a cluster each part of a store has histories of its own. Both connections find the primary of a part by its keys, so the question and
+//! the script, and the touch and the WAIT, go to one node each.
+//!
 //! Claims, extensions and the lead are not waited for: a lost one makes its task run again, which is what a lost lease does too.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +36,17 @@ use crate::store::Error;
 pub(super) struct Wanted {
     pub(super) replicas: u32,
     pub(super) wait_ms: u64,
+}
+
+impl Wanted {
+    pub(super) fn announce(self, found: u64) {
+        let Wanted { replicas: wanted, wait_ms } = self;
+        if found < u64::from(wanted) {
+            tracing::warn!(found, wanted, "fewer replicas than answers wait for: writes will be refused");
+        } else {
+            tracing::info!(wanted, wait_ms, "an answered call is on that many replicas");
+        }
+    }
 }
 
 /// A replica is a server of its own: nobody has more.
@@ -82,7 +96,14 @@ impl Replicas {
     /// `base` is what all keys begin with.
     pub(super) async fn open(target: &Target, wanted: Wanted, base: &str) -> Result<Replicas, Error> {
         let connection = target.connect_apart().await.map_err(|error| failed("connect", &error))?;
-        let replicas = Replicas {
+        let replicas = Replicas::on(connection, target, wanted, base);
+        wanted.announce(replicas.found().await?);
+        Ok(replicas)
+    }
+
+    /// On a connection that nobody uses for anything else.
+    pub(super) fn on(connection: Wire, target: &Target, wanted: Wanted, base: &str) -> Replicas {
+        Replicas {
             target: target.clone(),
             connection: Mutex::new(connection),
             wanted,
@@ -90,15 +111,12 @@ impl Replicas {
             asked: AtomicU64::new(0),
             told: Default::default(),
             seen: Mutex::default(),
-        };
-        let (found, _) = replicas.ask().await?;
-        let Wanted { replicas: wanted, wait_ms } = wanted;
-        if found < u64::from(wanted) {
-            tracing::warn!(found, wanted, "fewer replicas than answers wait for: writes will be refused");
-        } else {
-            tracing::info!(wanted, wait_ms, "an answered call is on that many replicas");
         }
-        Ok(replicas)
+    }
+
+    /// How many there are now.
+    pub(super) async fn found(&self) -> Result<u64, Error> {
+        Ok(self.ask().await?.0)
     }
 
     /// How many must have what is answered.

@@ -30,7 +30,7 @@ impl Shared {
 
     pub(super) async fn due_schedules(&self, limit: usize) -> Result<DueSchedules, Error> {
         self.check_open()?;
-        let Some(mark) = self.leader.mark() else { return Ok(DueSchedules::default()) };
+        let Some(mark) = self.leading().await? else { return Ok(DueSchedules::default()) };
         let mut args = Args::new("");
         args.text(&mark).number(self.clock.now().wall).number(limit.min(PAGE_ROWS_MAX) as u64);
         let answer = self.link.run(&script::SLOTS, &args).await?;

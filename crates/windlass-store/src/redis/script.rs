@@ -30,7 +30,7 @@ impl Script {
 
     /// Whether somebody relies on what it did. What is lost of the others is made good by itself.
     pub(super) fn promises(&self) -> bool {
-        matches!(self.name, "commit" | "insert" | "limit" | "pause" | "transact")
+        matches!(self.name, "commit" | "home" | "insert" | "limit" | "pause" | "transact")
     }
 }
 

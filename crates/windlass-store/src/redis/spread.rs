@@ -54,8 +54,9 @@ use tokio::time::Instant;
 use windlass_core::{Name, Record};
 
 use super::exchange::Voice;
-use super::link::{Link, Part};
+use super::link::{Link, Part, failed};
 use super::options::Options;
+use super::replicas::Replicas;
 use super::target::Wire;
 use super::{RedisStore, Shared, open, reply};
 use crate::clock::Clock;
@@ -72,6 +73,8 @@ pub(super) struct Spread {
     parts: Arc<Vec<Arc<RedisStore>>>,
     signals: Arc<Signals>,
     durability: Durability,
+    /// That have what is answered.
+    replicas: u32,
     clock: Arc<dyn Clock>,
     /// The largest number that was seen.
     floor: Arc<AtomicU64>,
@@ -95,10 +98,22 @@ impl Spread {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Spread>, Error> {
         let floor = Arc::new(AtomicU64::new(0));
+        let waiting = match options.wanted {
+            Some(wanted) => {
+                let apart =
+                    options.target.connect_apart().await.map_err(|error| failed("connect", &error))?;
+                Some((apart, wanted))
+            }
+            None => None,
+        };
         let link = |shard: usize| {
             let base = format!("{{{}/{shard}}}:", options.prefix);
             let part = Part { shard, shards, floor: Arc::clone(&floor) };
-            (Link::on(wire.clone(), &base, Some(part)), base)
+            let mut link = Link::on(wire.clone(), &base, Some(part));
+            let replicas =
+                |(apart, wanted): &(Wire, _)| Replicas::on(apart.clone(), &options.target, *wanted, &base);
+            link.replicas = waiting.as_ref().map(replicas);
+            (link, base)
         };
         let first = Voice::open(&link(0).0, &*clock).await?;
         let signals = Arc::clone(&first.signals);
@@ -117,6 +132,7 @@ impl Spread {
             parts,
             signals,
             durability,
+            replicas: options.wanted.map_or(0, |wanted| wanted.replicas),
             clock,
             floor,
             numbers_read: Mutex::new(Instant::now()),
@@ -127,6 +143,11 @@ impl Spread {
             tasks: Mutex::default(),
         });
         spread.news().read().await?;
+        if let Some(wanted) = options.wanted {
+            let replicas = spread.parts.iter().filter_map(|part| part.shared.link.replicas.as_ref());
+            let found = try_join_all(replicas.map(Replicas::found)).await?;
+            wanted.announce(found.into_iter().min().unwrap_or(0));
+        }
         spread.tasks.lock().spawn(homes::sweep(Arc::downgrade(&spread)));
         Ok(spread)
     }

@@ -10,6 +10,7 @@ mod flow;
 mod full;
 mod held;
 mod honest;
+mod lapsed;
 mod replicas;
 pub(crate) mod sentinel;
 mod shared;

@@ -215,7 +215,14 @@ async fn homes(parts: &[Arc<RedisStore>], asked: &[Asked]) -> Result<Vec<Option<
         for i in &indices {
             args.text(&asked[*i].name).text(&asked[*i].wanted).text(&asked[*i].instead);
         }
-        let answers = reply::list(parts[share].shared.link.run(&script::HOME, &args).await?)?;
+        let link = &parts[share].shared.link;
+        // Without its entry nobody would find what it names; one that stays too long does no harm.
+        let puts = indices.iter().any(|i| !matches!(asked[*i].wanted.as_str(), "" | "-"));
+        let answers = match puts {
+            true => link.run(&script::HOME, &args).await?,
+            false => link.look(&script::HOME, &args).await?,
+        };
+        let answers = reply::list(answers)?;
         let places = answers.into_iter().map(place).collect::<Result<Vec<_>, _>>()?;
         Ok::<_, Error>(indices.into_iter().zip(places).collect::<Vec<_>>())
     };

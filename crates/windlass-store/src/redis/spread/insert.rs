@@ -148,6 +148,15 @@ impl Spread {
             };
             answers.push((*i, answer));
         }
+        let relied = answers.iter().filter_map(|(_, answer)| match answer {
+            Inserted::Same(task) | Inserted::Live(task) => Some(task.record.clone()),
+            _ => None,
+        });
+        let relied: Vec<Record> = relied.collect();
+        // Nothing is written for these; what they rely on may have been by a call that nobody confirmed.
+        if !relied.is_empty() && !self.are_kept(&relied).await? {
+            return Err(Error::Busy);
+        }
         Ok(answers)
     }
 

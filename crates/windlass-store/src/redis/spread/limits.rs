@@ -74,8 +74,13 @@ impl Spread {
             return Ok(done);
         }
         self.far.store(true, Ordering::SeqCst);
+        let era = self.part(0).link.era();
         self.write_far(&known, set.limit.as_ref()).await?;
         match self.settle_limit(&known, None).await? {
+            // What is written down of it is no script that is waited for.
+            Settled::Everywhere | Settled::Home(_) if !self.part(0).link.is_kept(era).await? => {
+                Err(Error::Busy)
+            }
             Settled::Everywhere | Settled::Home(_) => Ok(done),
             refused => {
                 // As it was before.

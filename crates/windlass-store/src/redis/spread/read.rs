@@ -178,6 +178,15 @@ impl Spread {
         self.deal(items, |(_, shard)| *shard, peek).await
     }
 
+    pub(super) async fn are_kept(&self, seen: &[Record]) -> Result<bool, Error> {
+        let kept = |shard: usize, share: Vec<Record>| async move {
+            let kept = self.part(shard).are_kept(&share).await?;
+            Ok(vec![kept; share.len()])
+        };
+        let kept = self.deal(seen.to_vec(), |record| self.shard_at(record.seq), kept).await?;
+        Ok(kept.into_iter().all(|kept| kept))
+    }
+
     pub(super) async fn extend(&self, extensions: Vec<Extend>) -> Result<Vec<Extended>, Error> {
         self.check_open()?;
         let homes = self.homes_of(&extensions.iter().map(|extend| &extend.id).collect::<Vec<_>>()).await?;

@@ -32,7 +32,7 @@ impl Store for Spread {
         Capabilities {
             name: "redis",
             durability: self.durability,
-            replicas: 0,
+            replicas: self.replicas,
             persistent: true,
             features: &FEATURES,
         }
@@ -83,6 +83,10 @@ impl Store for Spread {
 
     async fn peek_all(&self, ids: &[TaskId]) -> Result<Vec<Option<Record>>, Error> {
         Spread::peek_all(self, ids).await
+    }
+
+    async fn are_kept(&self, seen: &[Record]) -> Result<bool, Error> {
+        Spread::are_kept(self, seen).await
     }
 
     async fn list(&self, list: List) -> Result<Page, Error> {

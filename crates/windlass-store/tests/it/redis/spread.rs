@@ -1,5 +1,6 @@
 //! A store that is spread over the slots of a cluster passes the suite, and what reaches over its parts is right or refused.
 
+mod failover;
 mod limits;
 mod unique;
 

@@ -19,8 +19,8 @@
 //! | `waiting`, `running` | hashes | what counts towards types and keys |
 //! | `shut/<limit>`, `opening` | sets | lanes that a closed limit keeps away; limits that are open and have more to put back (`lua/gates.lua`) |
 //! | `turning`, `turning/<queue>` | sets | queues that began or ended to age, and shares that have yet to follow (`lua/lanes.lua`) |
-//! | `age/<queue>` | sorted set | pending tasks by when they were added |
-//! | `state/<n>` | sorted set | tasks of a state by number, for lists |
+//! | `age/<queue>` | sorted set | pending tasks by number, and so by when they were added (`lua/numbers.lua`) |
+//! | `state/<n>` | sorted set | tasks of a state by number, for lists (the same) |
 //! | `wakes`, `prunes` | sorted sets | tasks by the time at which somebody must look |
 //! | `leases` | sorted set | running tasks by beat (`leases.rs`) |
 //! | `ended`, `waits/<name>` | sorted sets | tasks that have yet to tell their end, and who waits for each |

@@ -12,6 +12,7 @@ mod held;
 mod honest;
 mod lapsed;
 mod replicas;
+mod runs;
 pub(crate) mod sentinel;
 mod shared;
 mod slices;

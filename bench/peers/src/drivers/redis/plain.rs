@@ -13,8 +13,8 @@ use crate::drivers::library::Library;
 use crate::payload;
 
 /// Commands for one task, and for a batch beside those.
-const TASK_COMMANDS: usize = 6;
-const BATCH_COMMANDS: usize = 7;
+const TASK_COMMANDS: usize = 4;
+const BATCH_COMMANDS: usize = 9;
 /// Of the default priority.
 const FIRST_SCORE: u64 = 155 << 45;
 
@@ -88,10 +88,8 @@ impl driver::Worker for Producer {
 impl driver::Producer for Producer {
     async fn submit(&mut self, payloads: &[&[u8]]) -> Result<()> {
         self.request.clear();
-        for _ in payloads {
-            self.write();
-        }
-        self.count(payloads.len());
+        let names: Vec<String> = payloads.iter().map(|_| self.write()).collect();
+        self.count(&names);
         self.resp.send(&self.request).await?;
         for _ in 0..payloads.len() * TASK_COMMANDS + BATCH_COMMANDS {
             self.resp.done().await?;
@@ -101,36 +99,43 @@ impl driver::Producer for Producer {
 }
 
 impl Producer {
-    fn write(&mut self) {
+    /// Returns the name of the task.
+    fn write(&mut self) -> String {
         let number = next_number();
         let name = format!("{number:014}");
         // As long as the ids that Windlass makes.
         let id = format!("0191f3c8-7c1e-7d1a-9a57-{number:012x}");
         let score = (FIRST_SCORE + number).to_string();
-        let (number, moment) = (number.to_string(), "1790000000000");
         let Row { task, body } = &self.row;
         let words: [&[&[u8]]; TASK_COMMANDS] = [
             &[b"HSET", b"{windlass}:tasks", name.as_bytes(), task],
             &[b"HSET", b"{windlass}:bodies", name.as_bytes(), body],
             &[b"HSET", b"{windlass}:ids", id.as_bytes(), name.as_bytes()],
-            &[b"ZADD", b"{windlass}:state/2", number.as_bytes(), name.as_bytes()],
-            &[b"ZADD", b"{windlass}:age/bench", moment.as_bytes(), name.as_bytes()],
             &[b"ZADD", b"{windlass}:ready/bench/task", score.as_bytes(), name.as_bytes()],
         ];
         for words in words {
             command(&mut self.request, words);
         }
+        name
     }
 
-    fn count(&mut self, tasks: usize) {
-        let (many, first) = (tasks.to_string(), FIRST_SCORE.to_string());
+    fn count(&mut self, names: &[String]) {
+        let (many, first) = (names.len().to_string(), FIRST_SCORE.to_string());
         let many = many.as_bytes();
+        // Others write at the same time, so the numbers of a batch need not follow each other; as many bytes it is.
+        let run = match names {
+            [.., last] if names.len() > 1 => format!("{}+{last}", names[0]),
+            _ => names.concat(),
+        };
+        let (score, run) = (names.first().map_or(&b"0"[..], |name| name.as_bytes()), run.as_bytes());
         let words: [&[&[u8]]; BATCH_COMMANDS] = [
             &[b"HINCRBY", b"{windlass}:meta", b"number", many],
             &[b"HINCRBY", b"{windlass}:queue/bench", b"2", many],
             &[b"HINCRBY", b"{windlass}:queue/bench", b"class1", many],
             &[b"HINCRBY", b"{windlass}:waiting", b"1/task", many],
             &[b"HINCRBY", b"{windlass}:ledger", b"submitted", many],
+            &[b"ZADD", b"{windlass}:state/2", score, run],
+            &[b"ZADD", b"{windlass}:age/bench", score, run],
             &[b"ZADD", b"{windlass}:lanes/bench", b"LT", first.as_bytes(), b"155 task"],
             &[b"PUBLISH", b"{windlass}:hints", b"0000000000000000 - - - bench/task"],
         ];

@@ -39,11 +39,11 @@ if again then
   end
 end
 
-local numbers = call("HMGET", KEYS[1], "claims", "beat", "limits", "turning", "opening")
-local claims, beat = tonumber(numbers[1] or 0), tonumber(numbers[2] or 0)
-limited, turning = tonumber(numbers[3] or 0) > 0, numbers[4] and true
+local counters = call("HMGET", KEYS[1], "claims", "beat", "limits", "turning", "opening")
+local claims, beat = tonumber(counters[1] or 0), tonumber(counters[2] or 0)
+limited, turning = tonumber(counters[3] or 0) > 0, counters[4] and true
 local gates_at = advance(now)
-if numbers[5] then
+if counters[5] then
   go_on_opening()
 end
 local passed = {}
@@ -96,7 +96,7 @@ end
 
 -- What the usual tasks that were leased have to be written with: words for ZADD and HSET, and how many. It is one table because Lua has
 -- room for 200 locals.
-local usual = { states = {}, leases = {}, held = {}, many = 0, revisions = {} }
+local usual = { leases = {}, held = {}, many = 0, revisions = {} }
 
 -- What `held` says of a task that is claimed: the next revision, the next number, and what the claim says of all of its tasks.
 local function hold(revision, secret, terms)
@@ -132,8 +132,8 @@ local function lease_plain(lane, name, value, body, terms, draw)
   lane.taken[#lane.taken + 1], lane.leased[many] = name, name
   lane.classes[class] = (lane.classes[class] or 0) + 1
   lane.priorities[priority] = true
-  local states, leases, words, at = usual.states, usual.leases, usual.held, usual.many + 1
-  states[at], states[at + 1], leases[at], leases[at + 1], words[at], words[at + 1] = name, name, beaten, name, name, held
+  local leases, words, at = usual.leases, usual.held, usual.many + 1
+  leases[at], leases[at + 1], words[at], words[at + 1] = beaten, name, name, held
   usual.many = at + 1
   return { value, held, false, body, name }
 end
@@ -160,7 +160,11 @@ local function lease_run(lane, rows, most, terms, draw)
     end
     next = math.min(500, math.ceil((enough - bytes) * many / (bytes + 1)))
   end
-  -- Who comes next reads the line anew.
+  -- They are the first of the line, which who comes next reads anew.
+  if many > 0 then
+    call("ZREMRANGEBYRANK", lane.key, 0, many - 1)
+  end
+  lane.taken = {}
   lane.entries, lane.next, lane.dry = {}, 1, false
   looks = looks + 1 + #rows / 8
   return bytes
@@ -171,8 +175,10 @@ local function settle_plain()
   for _, lane in pairs(fronts) do
     local many = #lane.leased
     if many > 0 then
-      call_for_all("ZREM", base .. "state/" .. PENDING, lane.leased, 1)
-      call_for_all("ZREM", base .. "age/" .. lane.queue, lane.leased, 1)
+      local runs = numbers.runs_of(lane.leased)
+      numbers.take("state/" .. PENDING, lane.leased, runs)
+      numbers.take("age/" .. lane.queue, lane.leased, runs)
+      numbers.put("state/" .. RUNNING, lane.leased, runs)
       local counts = "queue/" .. lane.queue
       move(counts, PENDING, -many)
       move(counts, RUNNING, many)
@@ -184,7 +190,6 @@ local function settle_plain()
     end
   end
   call_for_all("HSET", base .. "held", usual.held, 2)
-  call_for_all("ZADD", base .. "state/" .. RUNNING, usual.states, 2)
   call_for_all("ZADD", base .. "leases", usual.leases, 2)
 end
 

@@ -43,19 +43,19 @@ local function settle_fate(fate)
   if many == 0 then
     return
   end
-  local states, prunes, prune = {}, {}, fate.prune
+  local prunes, prune = {}, fate.prune
   for i = 1, many do
-    local name, at = names[i], 2 * i - 1
-    states[at], states[at + 1], prunes[at], prunes[at + 1] = name, name, prune, name
+    prunes[2 * i - 1], prunes[2 * i] = prune, names[i]
   end
   call_for_all("HSET", base .. "tasks", fate.tasks, 2)
   call_for_all("HDEL", base .. "held", names, 1)
   if call("EXISTS", base .. "progress") == 1 then
     call_for_all("HDEL", base .. "progress", names, 1)
   end
-  call_for_all("ZREM", base .. "state/" .. RUNNING, names, 1)
+  local runs = numbers.runs_of(names)
+  numbers.take("state/" .. RUNNING, names, runs)
+  numbers.put("state/" .. fate.state, names, runs)
   call_for_all("ZREM", base .. "leases", names, 1)
-  call_for_all("ZADD", base .. "state/" .. fate.state, states, 2)
   call_for_all("ZADD", base .. "prunes", prunes, 2)
   move("queue/" .. fate.queue, RUNNING, -many)
   move("queue/" .. fate.queue, fate.state, many)

@@ -54,7 +54,7 @@ end
 look_up(ids)
 
 -- Which tasks are added must be known before they are numbered, so that their numbers follow each other.
-local answers, mine, numbers, new = {}, {}, {}, 0
+local answers, mine, given, new = {}, {}, {}, 0
 for i, id in ipairs(ids) do
   local shape = shapes[tonumber(ARGV[first + (i - 1) * TASK_ARGS])]
   local free = not before[i] and not known_ids[id] and not mine[id]
@@ -90,7 +90,7 @@ for i, id in ipairs(ids) do
   elseif not answers[i] then
     taken[#taken + 1] = i
   end
-  numbers[i] = type(answers[i]) == "number" and answers[i]
+  given[i] = type(answers[i]) == "number" and answers[i]
 end
 call_for_all("HSET", base .. "ids", words, 2)
 for _, shape in ipairs(shapes) do
@@ -102,7 +102,7 @@ for _, i in ipairs(taken) do
 end
 settle()
 if new > 0 then
-  remember(numbers)
+  remember(given)
   tell()
 end
 return answers

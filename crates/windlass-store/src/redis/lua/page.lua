@@ -12,18 +12,37 @@
 local down = ARGV[4] == "down"
 local most, enough = tonumber(ARGV[7]), tonumber(ARGV[9])
 local names = {}
-for i = 10, #ARGV do
-  local key = base .. "state/" .. ARGV[i]
-  local found
+local beyond, limit = tonumber(ARGV[5]), tonumber(ARGV[6])
+
+-- The members that may be on the page; one that begins before it may reach into it.
+local function members_of(key)
   if down then
-    local from = ARGV[5] ~= "" and "(" .. ARGV[5] or "+inf"
-    found = call("ZREVRANGEBYSCORE", key, from, ARGV[6] ~= "" and ARGV[6] or "-inf", "LIMIT", 0, most + 1)
-  else
-    local from = ARGV[5] ~= "" and "(" .. ARGV[5] or "-inf"
-    found = call("ZRANGEBYSCORE", key, from, ARGV[6] ~= "" and ARGV[6] or "+inf", "LIMIT", 0, most + 1)
+    return call("ZREVRANGEBYSCORE", key, beyond and "(" .. text(beyond) or "+inf", "-inf", "LIMIT", 0, most + 1)
   end
-  for _, name in ipairs(found) do
-    names[#names + 1] = name
+  local members = call("ZRANGEBYSCORE", key, beyond and "(" .. text(beyond) or "-inf", "+inf", "LIMIT", 0, most + 1)
+  local before = beyond and call("ZREVRANGEBYSCORE", key, text(beyond), "-inf", "LIMIT", 0, 1)[1]
+  if before then
+    table.insert(members, 1, before)
+  end
+  return members
+end
+
+for i = 10, #ARGV do
+  local many = 0
+  for _, member in ipairs(members_of(base .. "state/" .. ARGV[i])) do
+    local lowest, highest = numbers.ends_of(member)
+    if down then
+      lowest, highest = math.max(lowest, limit or lowest), math.min(highest, beyond and beyond - 1 or highest)
+    else
+      lowest, highest = math.max(lowest, beyond and beyond + 1 or lowest), math.min(highest, limit or highest)
+    end
+    for number = down and highest or lowest, down and lowest or highest, down and -1 or 1 do
+      if many > most then
+        break
+      end
+      many = many + 1
+      names[#names + 1] = name_of(number)
+    end
   end
 end
 if down then

@@ -19,8 +19,9 @@ for i, name in ipairs(names) do
   for j = 2, 13 do
     answer[#answer + 1] = counts[j] or "0"
   end
-  local oldest = call("ZRANGE", base .. "age/" .. name, 0, 0, "WITHSCORES")
-  answer[#answer + 1] = oldest[2] and text(tonumber(oldest[2])) or ""
+  local oldest = call("ZRANGE", base .. "age/" .. name, 0, 0)[1]
+  local first = oldest and find(name_of((numbers.ends_of(oldest))))
+  answer[#answer + 1] = first and first.created or ""
   answers[i] = answer
 end
 return answers

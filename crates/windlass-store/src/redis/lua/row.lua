@@ -1,5 +1,5 @@
--- The part that all scripts begin with: what a task is in Redis. Behind it come, in this order, gates.lua (what counts, and the
--- limits that count it), lanes.lua (the lines of ready tasks) and task.lua (where a task moves between the orders).
+-- The part that all scripts begin with: what a task is in Redis. Behind it come, in this order, numbers.lua (orders by number),
+-- gates.lua (what counts, and the limits that count it), lanes.lua (the lines of ready tasks) and task.lua (where a task moves between the orders).
 --
 -- KEYS[1]  the key `meta`; every other key of the store has the same beginning, which is a hash tag.
 -- ARGV[1]  "1" if this very call was sent before and its answer was lost, else "0". In a store that is spread (spread.rs)
@@ -82,12 +82,13 @@ end
 -- Words that one command is given at once: Lua holds no more than a few thousand on its stack.
 local WORDS_MAX = 4000
 
--- Calls a command for words of which `each` belong together, in as few calls as it takes.
+-- Calls a command for words of which `each` belong together, in as few calls as it takes. Returns the sum of what it answers.
 local function call_for_all(command, key, words, each)
-  local most = WORDS_MAX - WORDS_MAX % each
+  local most, sum = WORDS_MAX - WORDS_MAX % each, 0
   for from = 1, #words, most do
-    call(command, key, unpack(words, from, math.min(from + most - 1, #words)))
+    sum = sum + call(command, key, unpack(words, from, math.min(from + most - 1, #words)))
   end
+  return sum
 end
 
 -- Where tasks will stand in the orders when this call ends: by order and name the score, or false for one that leaves. They are

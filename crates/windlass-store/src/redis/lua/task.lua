@@ -22,9 +22,9 @@ end
 -- Takes a task out of every order that its line says it is in. `gone` says that it has left the line of ready tasks already.
 local function leave(name, row, gone)
   count(row, -1)
-  stand("state/" .. row.state, name, false)
+  numbers.leave("state/" .. row.state, name)
   if row.state == PENDING then
-    stand("age/" .. row.queue, name, false)
+    numbers.leave("age/" .. row.queue, name)
     if not gone then
       leave_line(name, row)
     end
@@ -41,9 +41,9 @@ end
 
 -- Puts a task that is counted into every order that its line says it is in. A lease enters its own with a beat, where it is given.
 local function take_places(name, row)
-  stand("state/" .. row.state, name, name)
+  numbers.enter("state/" .. row.state, name)
   if row.state == PENDING then
-    stand("age/" .. row.queue, name, row.created)
+    numbers.enter("age/" .. row.queue, name)
     enter_line(name, row)
   end
   if row.wake ~= "-" then
@@ -145,6 +145,7 @@ end
 local function settle()
   settle_ids()
   write_lines()
+  numbers.settle()
   settle_places()
   settle_counts()
   for group in pairs(thinned) do
@@ -189,13 +190,12 @@ local function place_new(shape)
     end
     return
   end
-  local states, ages, created = {}, {}, shape.created
-  for i, name in ipairs(shape.names) do
-    states[2 * i - 1], states[2 * i] = name, name
-    ages[2 * i - 1], ages[2 * i] = created, name
+  if #shape.names == 0 then
+    return
   end
-  call_for_all("ZADD", base .. "state/" .. PENDING, states, 2)
-  call_for_all("ZADD", base .. "age/" .. shape.queue, ages, 2)
+  local runs = numbers.runs_of(shape.names)
+  numbers.put("state/" .. PENDING, shape.names, runs)
+  numbers.put("age/" .. shape.queue, shape.names, runs)
   enter_lane(shape, shape.names, shape.numbers)
 end
 

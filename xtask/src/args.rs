@@ -12,6 +12,7 @@ Usage: cargo xtask <command>
                                                  (gates: fmt, clippy, doc, tidy)
   fix                                            format, apply lint suggestions, lower the length ratchet
   test                                           install what is missing, build, run all tests and the short proofs
+  valkey                                         install Valkey beside the build and run the tests of the Redis store on it
   prove [NAME…] [--short] [--seed N] [--list]    run the proofs of the guarantees against the release binary";
 
 #[derive(Debug, PartialEq, Eq)]
@@ -21,6 +22,7 @@ pub(crate) enum Command {
     Verify(Vec<Gate>),
     Fix,
     Test,
+    Valkey,
     Prove(prove::Request),
 }
 
@@ -33,6 +35,7 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error
             "verify" => parse_verify(&mut parser),
             "fix" => parse_bare(&mut parser, Command::Fix),
             "test" => parse_bare(&mut parser, Command::Test),
+            "valkey" => parse_bare(&mut parser, Command::Valkey),
             "prove" => parse_prove(&mut parser),
             other => Err(format!("there is no command `{other}`").into()),
         },
@@ -95,6 +98,7 @@ mod tests {
         assert_eq!(check("verify --help"), Ok(Command::Help));
         assert_eq!(check("fix"), Ok(Command::Fix));
         assert_eq!(check("test"), Ok(Command::Test));
+        assert_eq!(check("valkey"), Ok(Command::Valkey));
         assert_eq!(check("verify"), Ok(Command::Verify(vec![])));
         assert_eq!(
             check("verify --only tidy --only=doc --only tidy"),

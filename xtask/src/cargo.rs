@@ -57,7 +57,8 @@ pub(crate) fn debug_binary(name: &str) -> Result<PathBuf, String> {
     Ok(target()?.join("debug").join(format!("{name}{}", env::consts::EXE_SUFFIX)))
 }
 
-fn target() -> Result<PathBuf, String> {
+/// Where cargo leaves what it builds.
+pub(crate) fn target() -> Result<PathBuf, String> {
     let metadata = metadata()?;
     let target = metadata["target_directory"].as_str().ok_or("cargo metadata names no target_directory")?;
     Ok(PathBuf::from(target))

@@ -17,6 +17,7 @@ mod sections;
 mod test;
 mod tidy;
 mod tools;
+mod valkey;
 mod verify;
 
 use std::process::ExitCode;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Command::Verify(gates) => verify::run(&gates),
         Command::Fix => fix::run(),
         Command::Test => test::run(),
+        Command::Valkey => valkey::run(),
         Command::Prove(request) => prove::run(&request),
     };
     match outcome {

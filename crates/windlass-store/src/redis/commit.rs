@@ -115,7 +115,13 @@ impl Shared {
         let mut taken: HashMap<UniqueKey, &TaskId> = HashMap::new();
         let mut fates = Vec::with_capacity(transitions.len());
         for ((transition, record), holder) in transitions.iter().zip(records).zip(holders) {
-            let key = record.as_ref().and_then(|record| record.unique.as_ref()).map(|hold| hold.key.clone());
+            // A key that is over is not taken back, whoever has it.
+            let unique = record.as_ref().and_then(|record| record.unique.as_ref());
+            let wanted = unique.filter(|hold| match &transition.change {
+                Change::Requeued { at, .. } => !hold.is_over(*at),
+                _ => false,
+            });
+            let key = wanted.map(|hold| hold.key.clone());
             let taker = key.as_ref().and_then(|key| taken.get(key)).and_then(|id| seen[id].clone());
             let holder = taker.or(holder).and_then(|holder| as_seen(holder, &seen));
             let current = seen.entry(&transition.id).or_insert(record);

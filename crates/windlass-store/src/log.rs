@@ -189,7 +189,7 @@ impl Log {
 
         let state = State { live: recovered.live, spares, number, ..State::default() };
         let (state, changed) = (Mutex::new(state), Condvar::new());
-        let shared = Arc::new(Shared { dir, segment_bytes, wanted, state, changed });
+        let shared = Arc::new(Shared { dir, segment_bytes, wanted, direct, state, changed });
         let background = Arc::clone(&shared);
         let preparer = std::thread::Builder::new()
             .name("log-segments".to_owned())

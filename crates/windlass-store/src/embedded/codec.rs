@@ -4,6 +4,8 @@
 //! are in the log, in memory and in the table. Decoding never guesses: an unknown state or a name that is not valid is
 //! an error, because it means damage or a newer writer.
 
+mod field;
+mod record;
 mod submitted;
 mod transition;
 
@@ -14,9 +16,12 @@ use windlass_core::{
     Token, UniqueKey,
 };
 
+pub(super) use field::nested;
+pub(crate) use record::encode_record;
+pub(super) use record::write_record;
 pub(super) use submitted::{NewTaskMessage, Writer};
 pub(crate) use submitted::{decode_body, encode_body};
-pub(super) use transition::TransitionMessage;
+pub(super) use transition::{TransitionMessage, write_transition};
 
 /// Bytes that cannot be what was written.
 #[derive(Debug, thiserror::Error)]
@@ -163,45 +168,6 @@ struct AttemptMessage {
     error: Option<String>,
 }
 
-/// Queue and type are kept as the number of their lane.
-pub(crate) fn encode_record(record: &Record, lane: u32) -> Vec<u8> {
-    let attempt = |attempt: &Attempt| AttemptMessage {
-        number: attempt.number,
-        worker: attempt.worker.as_str().to_owned(),
-        started_at: attempt.started_at,
-        ended_at: attempt.ended_at,
-        outcome: attempt.outcome as u32,
-        error: attempt.error.as_deref().map(str::to_owned),
-    };
-    let message = RecordMessage {
-        id: record.id.as_str().to_owned(),
-        lane,
-        revision: record.revision,
-        order: record.order,
-        priority: u32::from(record.priority.0),
-        state: Some(state_message(&record.state)),
-        attempts: record.attempts,
-        crashes: record.crashes,
-        awaited: record.awaited,
-        member: record.member,
-        ended: record.ended.map(Into::into),
-        created_at: record.created_at,
-        updated_at: record.updated_at,
-        started_at: record.started_at,
-        scheduled_at: record.scheduled_at,
-        expires_at: record.expires_at,
-        retention_ms: record.retention_ms,
-        error: record.error.as_deref().map(str::to_owned),
-        result: record.result.as_ref().map(Into::into),
-        history: record.history.iter().map(attempt).collect(),
-        key: record.key.as_ref().map(|key| key.as_str().to_owned()),
-        unique: record.unique.as_deref().map(Into::into),
-        checkpoint: record.checkpoint.as_deref().map(Into::into),
-        ready_at: (record.ready_at != record.created_at).then_some(record.ready_at),
-    };
-    message.encode_to_vec()
-}
-
 /// `names` gives queue and type of a lane.
 pub(crate) fn decode_record(
     seq: u64,
@@ -252,31 +218,6 @@ pub(crate) fn decode_record(
     })
 }
 
-fn state_message(state: &State) -> StateMessage {
-    let mut message = StateMessage { name: state.name().index() as u32 + 1, ..Default::default() };
-    match state {
-        State::Pending => {}
-        State::Blocked { open } => message.open = *open,
-        State::Scheduled { at }
-        | State::Retrying { at }
-        | State::Completed { at }
-        | State::DeadLetter { at } => {
-            message.at = *at;
-        }
-        State::Cancelled { at, reason } => {
-            message.at = *at;
-            message.reason = *reason as u32;
-        }
-        State::Running(lease) => {
-            message.at = lease.started_at;
-            message.token = Some(lease.token.into());
-            message.worker = lease.worker.as_str().to_owned();
-            message.lease_ms = lease.lease_ms;
-        }
-    }
-    message
-}
-
 fn state(message: StateMessage) -> Result<State> {
     let at = message.at;
     Ok(match message.name {
@@ -323,12 +264,6 @@ impl From<&Hold> for HoldMessage {
 
 fn hold(message: HoldMessage) -> Result<Hold> {
     Ok(Hold { key: key(&message.key)?, until: message.until })
-}
-
-impl From<Token> for TokenMessage {
-    fn from(token: Token) -> Self {
-        Self { number: token.number, secret: token.secret }
-    }
 }
 
 impl From<TokenMessage> for Token {

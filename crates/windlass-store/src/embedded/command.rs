@@ -7,7 +7,7 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use windlass_core::choice::{Mode, Queue};
 use windlass_core::{Name, NewTask, Transition};
 
-use super::codec::{self, NewTaskMessage, TransitionMessage, Undecodable, Writer};
+use super::codec::{self, NewTaskMessage, TransitionMessage, Undecodable, Writer, nested, write_transition};
 use super::flow::LimitEntry;
 use super::operations::OperationEntry;
 use super::restore::RestoreEntry;
@@ -169,10 +169,7 @@ impl Command {
         match self {
             Command::Insert { .. } => unreachable!("an insert is encoded when it is made"),
             Command::Claim { claim, now } => entry.claim = Some(claim_entry(claim, *now)),
-            Command::Commit { transitions } => {
-                let transitions = transitions.iter().filter_map(TransitionMessage::new).collect();
-                entry.commit = Some(CommitEntry { transitions });
-            }
+            Command::Commit { transitions } => return commit_entry(transitions),
             Command::Pause { queue, paused } => {
                 entry.pause = Some(PauseEntry { queue: queue.as_str().to_owned(), paused: *paused });
             }
@@ -234,6 +231,16 @@ impl Command {
         }
         Err(Undecodable::unknown_command())
     }
+}
+
+/// An [`Entry`] with a [`CommitEntry`], made without them: results come in hundreds.
+fn commit_entry(transitions: &[Transition]) -> Bytes {
+    const USUAL_BYTES: usize = 80;
+    let mut entry = Vec::with_capacity(8 + transitions.len() * USUAL_BYTES);
+    nested(3, &mut entry, |entry| {
+        transitions.iter().for_each(|transition| write_transition(1, transition, entry));
+    });
+    entry.into()
 }
 
 fn claim_entry(claim: &Claim, now: u64) -> ClaimEntry {

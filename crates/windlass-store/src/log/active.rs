@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What such writes are made of: no device in use has larger blocks.
-const BLOCK: usize = 4096;
+pub(super) const BLOCK: usize = 4096;
 /// What one write takes at most; larger frames take several.
 const STAGE_BYTES: usize = 1 << 20;
 
@@ -68,8 +68,7 @@ impl Active {
 
 impl Direct {
     fn open(file: &File, path: &Path, at: u64) -> io::Result<Direct> {
-        let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
-        let direct = File::options().write(true).custom_flags(flags).open(path)?;
+        let direct = open_direct(path)?;
         let mut stage = Stage::new();
         let held = (at % BLOCK as u64) as usize;
         let begun = at - held as u64;
@@ -100,21 +99,27 @@ impl Direct {
     }
 }
 
+/// A handle whose writes go past the page cache, from a [`Stage`] and in whole blocks.
+pub(super) fn open_direct(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
+    File::options().write(true).custom_flags(flags).open(path)
+}
+
 /// Memory that begins where a block may begin.
 #[derive(Debug)]
-struct Stage {
+pub(super) struct Stage {
     memory: Vec<u8>,
     start: usize,
 }
 
 impl Stage {
-    fn new() -> Stage {
+    pub(super) fn new() -> Stage {
         let memory = vec![0; STAGE_BYTES + BLOCK];
         let start = memory.as_ptr().align_offset(BLOCK).min(BLOCK);
         Stage { memory, start }
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
+    pub(super) fn bytes(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.start + STAGE_BYTES]
     }
 }

@@ -6,6 +6,7 @@
 //! tells them apart. The thread holds the lock only to choose its next step, never while it does it, and a
 //! failure of its own costs speed, not data: the writer then makes a plain file itself.
 
+use super::active::{BLOCK, Stage, open_direct};
 use super::segment::{self, sync_dir};
 use super::{Error, io_error, no_space};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -20,8 +21,6 @@ use std::sync::Arc;
 
 /// A segment that is made while somebody waits for it, unless segments are smaller or the frame is larger.
 const SPOT_BYTES: u64 = 4 << 20;
-/// Zeros per write, and the longest a closing log waits for this thread.
-const ZEROS: usize = 1 << 20;
 /// Zeros between two syncs, so that the writer's own syncs never queue behind a whole segment.
 const SYNC_EVERY: u64 = 4 << 20;
 
@@ -67,6 +66,8 @@ pub(super) struct Shared {
     pub(super) dir: PathBuf,
     pub(super) segment_bytes: u64,
     pub(super) wanted: usize,
+    /// Whether zeros go past the page cache, as frames do.
+    pub(super) direct: bool,
     pub(super) state: Mutex<State>,
     pub(super) changed: Condvar,
 }
@@ -145,7 +146,7 @@ impl Shared {
         let bytes = bytes.max(SPOT_BYTES.min(self.segment_bytes));
         let made = create(&path).and_then(|file| {
             reserve(&file, bytes)?;
-            fill(&file, bytes, || true)?;
+            self.fill(&file, &path, bytes, || true)?;
             Ok(file)
         });
         match made {
@@ -218,7 +219,7 @@ impl Shared {
         let bytes = self.segment_bytes;
         let made = create(&unfinished).and_then(|file| {
             reserve(&file, bytes)?;
-            fill(&file, bytes, || !self.state.lock().closing)?;
+            self.fill(&file, &unfinished, bytes, || !self.state.lock().closing)?;
             Ok(file)
         });
         let file = match made {
@@ -233,6 +234,37 @@ impl Shared {
         fs::rename(&unfinished, &path).map_err(io_error("rename", &unfinished))?;
         sync_dir(&self.dir)?;
         Ok(Some(Spare { path, file, bytes }))
+    }
+
+    /// Writes and syncs zeros, for as long as `go_on` says so. Past the page cache that takes hardly any of a core, and the frames
+    /// that come after have nothing to throw out of it.
+    fn fill(&self, file: &File, path: &Path, bytes: u64, go_on: impl Fn() -> bool) -> io::Result<()> {
+        let mut direct = self.direct.then(|| open_direct(path).ok()).flatten();
+        // A step is the longest a closing log waits for this thread.
+        let mut stage = Stage::new();
+        let zeros = &*stage.bytes();
+        let (mut at, mut synced) = (0, 0);
+        while at < bytes {
+            if !go_on() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let step = (bytes - at).min(zeros.len() as u64);
+            let zeros = &zeros[..usize::try_from(step).expect("at most one stage")];
+            match direct.take_if(|_| step.is_multiple_of(BLOCK as u64)) {
+                // Should the file system not mean it, the usual way says what is wrong.
+                Some(past) => match past.write_all_at(zeros, at) {
+                    Ok(()) => direct = Some(past),
+                    Err(_) => continue,
+                },
+                None => file.write_all_at(zeros, at)?,
+            }
+            at += step;
+            if at - synced >= SYNC_EVERY {
+                file.sync_data()?;
+                synced = at;
+            }
+        }
+        file.sync_data()
     }
 }
 
@@ -265,25 +297,6 @@ fn reserve(file: &File, bytes: u64) -> io::Result<()> {
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Writes and syncs zeros, for as long as `go_on` says so.
-fn fill(file: &File, bytes: u64, go_on: impl Fn() -> bool) -> io::Result<()> {
-    let zeros = vec![0; ZEROS.min(usize::try_from(bytes).unwrap_or(ZEROS))];
-    let (mut at, mut synced) = (0, 0);
-    while at < bytes {
-        if !go_on() {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
-        let step = (bytes - at).min(zeros.len() as u64);
-        file.write_all_at(&zeros[..usize::try_from(step).expect("at most one block")], at)?;
-        at += step;
-        if at - synced >= SYNC_EVERY {
-            file.sync_data()?;
-            synced = at;
-        }
-    }
-    file.sync_data()
 }
 
 /// Removes a file nothing depends on; should that fail, the next start removes it.

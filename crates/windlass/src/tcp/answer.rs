@@ -13,7 +13,8 @@ const DONE: [u8; 7] = [0, 0, 0, 3, Kind::Ack as u8, b'{', b'}'];
 /// Adds the frames of a job, one for each of its requests.
 pub(super) fn write(out: &mut Vec<u8>, done: Done) {
     match done {
-        Done::Submitted(outcomes) => outcomes.into_iter().for_each(|outcome| submitted(out, outcome)),
+        // Looked at where they are: a task is large.
+        Done::Submitted(outcomes) => outcomes.iter().for_each(|outcome| submitted(out, outcome)),
         Done::Finished(outcomes) => outcomes.into_iter().for_each(|outcome| match outcome {
             Ok(()) => out.extend_from_slice(&DONE),
             Err(error) => refuse(out, error.into()),
@@ -30,12 +31,10 @@ pub(super) fn write(out: &mut Vec<u8>, done: Done) {
     }
 }
 
-fn submitted(out: &mut Vec<u8>, outcome: Result<Submitted, Error>) {
+fn submitted(out: &mut Vec<u8>, outcome: &Result<Submitted, Error>) {
     match outcome {
-        Ok(submitted) => {
-            accept(out, |out| TaskAnswer::write(&submitted.task, out));
-        }
-        Err(error) => refuse(out, error.into()),
+        Ok(submitted) => accept(out, |out| TaskAnswer::write(&submitted.task, out)),
+        Err(error) => refuse(out, error.clone().into()),
     }
 }
 

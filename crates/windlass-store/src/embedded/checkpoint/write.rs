@@ -3,7 +3,7 @@
 use prost::Message;
 use redb::{Database, ReadableTable, Table, WriteTransaction};
 
-use crate::embedded::codec::encode_record;
+use crate::embedded::codec::write_record;
 use crate::embedded::dirty::{Keys, PRUNE_LANE, Slot, Slots, TELL_LANE, WAKE_LANE, tell_place};
 use crate::embedded::index::Place;
 use crate::embedded::machine::Frame;
@@ -76,6 +76,7 @@ fn merge(
     buffer: &mut Vec<u8>,
 ) -> Result<(), Error> {
     let mut stored = stored.iter().peekable();
+    let mut record = Vec::new();
     for slot in changed {
         let seq = slot.record.seq;
         while let Some(entry) = stored.next_if(|entry| entry.seq < seq) {
@@ -93,7 +94,8 @@ fn merge(
             }
             continue;
         }
-        let record = encode_record(&slot.record, slot.lane);
+        record.clear();
+        write_record(&slot.record, slot.lane, &mut record);
         if record.len() > INLINE_BYTES_MAX {
             write_apart(large, (seq, RECORD_PART), &record)?;
         } else if before.is_some_and(|entry| entry.record.is_none()) {

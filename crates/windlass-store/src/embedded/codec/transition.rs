@@ -4,6 +4,7 @@ use bytes::Bytes;
 use prost::Message;
 use windlass_core::{Change, Transition};
 
+use super::field::{nested, number, text};
 use super::{PayloadMessage, Result, id, name, priority, reason, wrong};
 
 #[derive(Clone, PartialEq, Message)]
@@ -41,6 +42,26 @@ pub(in crate::embedded) struct TransitionMessage {
     count: u32,
 }
 
+const COMPLETED: u32 = 1;
+
+/// Adds a transition as a field of the message around it; nothing for a claim. What most of them are is written from where
+/// it is.
+pub(in crate::embedded) fn write_transition(tag: u32, transition: &Transition, out: &mut Vec<u8>) {
+    let Transition { id, seq, revision, change } = transition;
+    if let Change::Completed { at, result: None } = change {
+        return nested(tag, out, |out| {
+            text(1, id.as_str(), out);
+            number(2, *seq, out);
+            number(3, *revision, out);
+            number(4, u64::from(COMPLETED), out);
+            number(5, *at, out);
+        });
+    }
+    if let Some(message) = TransitionMessage::new(transition) {
+        prost::encoding::message::encode(tag, &message, out);
+    }
+}
+
 impl TransitionMessage {
     /// `None` for a claim: those are written as the command that made them.
     pub(in crate::embedded) fn new(transition: &Transition) -> Option<Self> {
@@ -55,7 +76,7 @@ impl TransitionMessage {
             Change::Claimed { .. } => return None,
             Change::Completed { result, .. } => {
                 message.result = result.as_ref().map(Into::into);
-                1
+                COMPLETED
             }
             Change::Failed { error, retry_at, .. } => {
                 message.error = error.to_string();
@@ -104,7 +125,7 @@ impl TransitionMessage {
     pub(in crate::embedded) fn into_transition(self) -> Result<Transition> {
         let at = self.at;
         let change = match self.change {
-            1 => Change::Completed { at, result: self.result.map(Into::into) },
+            COMPLETED => Change::Completed { at, result: self.result.map(Into::into) },
             2 => Change::Failed { at, error: self.error.into_boxed_str(), retry_at: self.next_at },
             3 => Change::LeaseLost { at, error: self.error.into_boxed_str(), dead: self.flag },
             4 => Change::Released { at, until: self.next_at },
@@ -122,5 +143,29 @@ impl TransitionMessage {
             _ => return Err(wrong("unknown change")),
         };
         Ok(Transition { id: id(&self.id)?, seq: self.seq, revision: self.revision, change })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::{Payload, TaskId};
+
+    use super::*;
+
+    #[test]
+    fn a_completion_written_field_by_field_is_the_message() {
+        for (seq, revision, at) in [(0, 0, 0), (1, 300, u64::MAX)] {
+            for result in [None, Some(Payload::Json(Bytes::from_static(b"1")))] {
+                let id = TaskId::new(&"i".repeat(128)).unwrap();
+                let change = Change::Completed { at, result };
+                let transition = Transition { id, seq, revision, change };
+                let mut written = Vec::new();
+                write_transition(1, &transition, &mut written);
+                let mut message = Vec::new();
+                let made = TransitionMessage::new(&transition).unwrap();
+                prost::encoding::message::encode(1, &made, &mut message);
+                assert_eq!(written, message);
+            }
+        }
     }
 }

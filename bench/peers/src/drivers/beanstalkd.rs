@@ -1,5 +1,6 @@
 //! beanstalkd's text protocol. A batch is as many requests in one write: the protocol has no other.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result, bail};
@@ -48,7 +49,7 @@ impl driver::Producer for Producer {
         self.request.clear();
         for payload in payloads {
             // Priority, delay, and the seconds that a worker may take.
-            self.request.extend_from_slice(format!("put 0 0 120 {}\r\n", payload.len()).as_bytes());
+            write!(self.request, "put 0 0 120 {}\r\n", payload.len())?;
             self.request.extend_from_slice(payload);
             self.request.extend_from_slice(b"\r\n");
         }
@@ -75,7 +76,7 @@ impl driver::Worker for Worker {
         let mut taken = 0;
         for _ in 0..self.batch {
             let Some(job) = Reserved::parse(self.wire.line().await?)? else { continue };
-            self.delete.extend_from_slice(format!("delete {}\r\n", job.id).as_bytes());
+            write!(self.delete, "delete {}\r\n", job.id)?;
             let body = self.wire.exact(job.bytes + 2).await?;
             start(&body[..job.bytes]);
             taken += 1;

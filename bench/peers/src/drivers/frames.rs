@@ -1,11 +1,12 @@
 //! Windlass over TCP frames: a length as `u32` in network order, a kind as `u8`, and JSON. A batch is as many frames in one
 //! write.
 
+mod claimed;
+
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result, bail};
 
-use super::rest::Claimed;
 use crate::driver::{self, Driver, QUEUE, WAIT};
 use crate::wire::Wire;
 
@@ -47,9 +48,10 @@ pub(crate) struct Producer {
 impl driver::Producer for Producer {
     async fn submit(&mut self, payloads: &[&[u8]]) -> Result<()> {
         self.request.clear();
-        let head = format!(r#"{{"type":"bench","queue":"{QUEUE}","payload":"#);
         for payload in payloads {
-            frame(&mut self.request, SUBMIT, &[head.as_bytes(), payload, b"}"]);
+            let parts: [&[u8]; 5] =
+                [br#"{"type":"bench","queue":""#, QUEUE.as_bytes(), br#"","payload":"#, payload, b"}"];
+            frame(&mut self.request, SUBMIT, &parts);
         }
         self.wire.send(&self.request).await?;
         for _ in payloads {
@@ -70,14 +72,16 @@ impl driver::Worker for Worker {
     async fn turn(&mut self, start: &mut dyn FnMut(&[u8])) -> Result<usize> {
         self.wire.send(&self.claim).await?;
         let body = answer(&mut self.wire).await?;
-        let claimed: Claimed<'_> = serde_json::from_slice(body).context("read a claim")?;
         self.results.clear();
-        for task in &claimed.tasks {
-            start(task.payload.get().as_bytes());
-            let report = format!(r#"{{"id":"{}","lease":"{}","status":"completed"}}"#, task.id, task.lease);
-            frame(&mut self.results, RESULT, &[report.as_bytes()]);
+        let mut taken = 0;
+        for task in claimed::tasks(body)? {
+            let task = task?;
+            start(task.payload);
+            let report: [&[u8]; 5] =
+                [br#"{"id":""#, task.id, br#"","lease":""#, task.lease, br#"","status":"completed"}"#];
+            frame(&mut self.results, RESULT, &report);
+            taken += 1;
         }
-        let taken = claimed.tasks.len();
         if taken > 0 {
             self.wire.send(&self.results).await?;
             for _ in 0..taken {

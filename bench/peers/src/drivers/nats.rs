@@ -3,6 +3,7 @@
 
 mod message;
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -58,6 +59,8 @@ struct Link {
     wire: Wire,
     /// The subject of this connection's answers.
     inbox: String,
+    /// Where the latest message wants its acknowledgement; empty if nowhere.
+    reply: Vec<u8>,
 }
 
 /// Gives each connection an inbox of its own.
@@ -76,7 +79,7 @@ impl Link {
         if answer != b"PONG" {
             bail!("NATS answered {}", String::from_utf8_lossy(answer));
         }
-        Ok(Link { wire, inbox })
+        Ok(Link { wire, inbox, reply: Vec::new() })
     }
 
     /// A request of the JetStream interface.
@@ -104,7 +107,7 @@ impl Link {
             if line == b"PING" {
                 self.wire.send(b"PONG\r\n").await?;
             } else if line != b"+OK" && line != b"PONG" {
-                let mut message = Message::parse(line)?;
+                let mut message = Message::parse(line, &mut self.reply)?;
                 if message.headers > 0 {
                     message.status = Message::status(self.wire.exact(message.headers).await?);
                 }
@@ -120,7 +123,7 @@ impl Link {
 }
 
 fn publish(request: &mut Vec<u8>, subject: &str, reply: &str, body: &[u8]) {
-    request.extend_from_slice(format!("PUB {subject} {reply} {}\r\n", body.len()).as_bytes());
+    write!(request, "PUB {subject} {reply} {}\r\n", body.len()).expect("a vector takes everything");
     request.extend_from_slice(body);
     request.extend_from_slice(b"\r\n");
 }
@@ -171,8 +174,12 @@ impl driver::Worker for Worker {
                 self.wanted = 0;
                 break;
             }
-            let reply = message.reply.as_deref().context("a task has no subject for its acknowledgement")?;
-            self.acks.extend_from_slice(format!("PUB {reply} 4\r\n+ACK\r\n").as_bytes());
+            if self.link.reply.is_empty() {
+                bail!("a task has no subject for its acknowledgement");
+            }
+            for part in [&b"PUB "[..], &self.link.reply[..], b" 4\r\n+ACK\r\n"] {
+                self.acks.extend_from_slice(part);
+            }
             start(self.link.body(&message).await?);
             taken += 1;
             self.wanted -= 1;

@@ -42,7 +42,10 @@ pub(super) struct Connection<'a, S, R, F: Future> {
     open: bool,
     /// Whether the next frame is there and must wait for room.
     full: bool,
-    jobs: FuturesOrdered<F>,
+    /// The only job under way. Most connections never have a second one, and need nothing that tells several apart.
+    only: Option<Pin<Box<F>>>,
+    /// All jobs, when there are more than one.
+    jobs: FuturesOrdered<Pin<Box<F>>>,
     /// Of each job, in order; `load` is their sum.
     loads: VecDeque<Load>,
     load: Load,
@@ -83,6 +86,7 @@ where
             read_bytes: READ_BYTES_MIN,
             open: true,
             full: false,
+            only: None,
             jobs: FuturesOrdered::new(),
             loads: VecDeque::new(),
             load: Load::default(),
@@ -114,7 +118,7 @@ where
         }
         loop {
             let moved = self.go_as_far_as_possible(cx)?;
-            if !self.open && self.jobs.is_empty() && self.out.is_empty() {
+            if !self.open && !self.is_busy() && self.out.is_empty() {
                 return Poll::Ready(Ok(()));
             }
             let (waiting, moved) = match self.waits_for() {
@@ -140,7 +144,7 @@ where
     fn waits_for(&self) -> Waiting {
         if self.open && !self.full && !self.input.is_empty() {
             Waiting::Frame
-        } else if !self.jobs.is_empty() {
+        } else if self.is_busy() {
             Waiting::Request
         } else {
             Waiting::Idle
@@ -264,8 +268,27 @@ where
     }
 
     fn start(&mut self, job: Job, load: Load) {
-        self.jobs.push_back((self.run)(job));
+        let job = Box::pin((self.run)(job));
+        if self.is_busy() {
+            self.jobs.extend(self.only.take());
+            self.jobs.push_back(job);
+        } else {
+            self.only = Some(job);
+        }
         self.loads.push_back(load);
+    }
+
+    fn is_busy(&self) -> bool {
+        self.only.is_some() || !self.jobs.is_empty()
+    }
+
+    /// The next job in order, if it is done.
+    fn poll_jobs(&mut self, cx: &mut Context<'_>) -> Poll<Option<Done>> {
+        let Some(only) = &mut self.only else { return Pin::new(&mut self.jobs).poll_next(cx) };
+        only.as_mut().poll(cx).map(|done| {
+            self.only = None;
+            Some(done)
+        })
     }
 
     /// Whether enough answers wait for the client to read them.
@@ -276,8 +299,8 @@ where
     /// Writes down the answers whose turn it is.
     fn collect(&mut self, cx: &mut Context<'_>) -> bool {
         let mut answered = false;
-        while !self.jobs.is_empty() && !self.is_choked() {
-            let Poll::Ready(Some(done)) = Pin::new(&mut self.jobs).poll_next(cx) else { break };
+        while !self.is_choked() {
+            let Poll::Ready(Some(done)) = self.poll_jobs(cx) else { break };
             if let Some(load) = self.loads.pop_front() {
                 self.load.take(load);
             }

@@ -34,7 +34,7 @@ use crate::change::Happened;
 /// How long the pump rests after it woke the listeners, with few and with many of them: to be woken costs each of them more than
 /// what it hears.
 const REST_MS_MIN: u64 = 10;
-const REST_MS_MAX: u64 = 150;
+const REST_MS_MAX: u64 = 250;
 /// The number of listeners at which the rest is the longest.
 const MANY: u64 = 1000;
 

@@ -20,6 +20,8 @@ use crate::store::{Committed, Error};
 
 /// Calls under way: one that Redis carries out, and one that is on its way there or back.
 const CALLS_MAX: usize = 2;
+/// Reports that wait for a call. Beyond it whoever reports is told to come again: Redis is away, or far too slow.
+const WAITING_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Reports {
@@ -58,7 +60,13 @@ impl Shared {
     /// Writes ends of tasks together with those that others report meanwhile.
     pub(super) async fn report(&self, steps: Vec<Step>) -> Result<Vec<Committed>, Error> {
         let (reply, answer) = oneshot::channel();
-        self.reports.waiting.lock().push_back(Report { steps, reply });
+        {
+            let mut waiting = self.reports.waiting.lock();
+            if waiting.len() >= WAITING_MAX {
+                return Err(Error::Busy);
+            }
+            waiting.push_back(Report { steps, reply });
+        }
         self.reports.work.notify_one();
         answer.await.unwrap_or(Err(Error::Closed))
     }

@@ -85,13 +85,8 @@ for _ = 1, many do
     at = at + 1 + END_ARGS
   end
 end
-look_up(ids)
-for from = 1, #names, WORDS_MAX do
-  local till = math.min(from + WORDS_MAX - 1, #names)
-  for i, found in ipairs(call("HMGET", base .. "held", unpack(names, from, till))) do
-    held[names[from + i - 1]] = found
-  end
-end
+look_up("ids", ids, known_ids)
+look_up("held", names, held)
 some_awaited = #names > 0 and call("EXISTS", base .. "awaited") == 1
 
 local answers, changed = {}, false

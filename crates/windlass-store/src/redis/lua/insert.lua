@@ -51,7 +51,7 @@ local ids = {}
 for i = 1, many do
   ids[i] = ARGV[first + (i - 1) * TASK_ARGS + 1]
 end
-look_up(ids)
+look_up("ids", ids, known_ids)
 
 -- Which tasks are added must be known before they are numbered, so that their numbers follow each other.
 local answers, mine, given, new = {}, {}, {}, 0

@@ -62,12 +62,12 @@ end
 -- Names by id, as far as this call knows them; false for an id that nobody has. Those that it gives are written at its end.
 local known_ids, given_ids = {}, {}
 
--- Looks up many ids at once.
-local function look_up(ids)
-  for from = 1, #ids, WORDS_MAX do
-    local till = math.min(from + WORDS_MAX - 1, #ids)
-    for i, name in ipairs(call("HMGET", base .. "ids", unpack(ids, from, till))) do
-      known_ids[ids[from + i - 1]] = name
+-- Reads what a hash has of many names at once, into `found`.
+local function look_up(hash, names, found)
+  for from = 1, #names, WORDS_MAX do
+    local till = math.min(from + WORDS_MAX - 1, #names)
+    for i, value in ipairs(call("HMGET", base .. hash, unpack(names, from, till))) do
+      found[names[from + i - 1]] = value
     end
   end
 end

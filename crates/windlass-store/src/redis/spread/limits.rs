@@ -144,6 +144,7 @@ impl Spread {
                 }
                 return Ok(settled);
             }
+            // sleep: whoever had the later turn tells nobody, and two must not go on in step.
             tokio::time::sleep(Duration::from_millis(rand::random_range(1..20))).await;
         }
         Err(Error::Busy)

@@ -63,6 +63,7 @@ impl Spread {
             unsettled.arg(first.key(UNSETTLED)).arg(&known);
             let unsettled = !matches!(first.link.ask(&unsettled).await?, redis::Value::Nil);
             if unsettled && look + 1 < LOOKS_MAX {
+                // sleep: another process is about to settle it, and tells nobody when it has.
                 tokio::time::sleep(LOOK_EVERY).await;
                 continue;
             }

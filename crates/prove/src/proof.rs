@@ -2,12 +2,16 @@
 
 use std::fmt;
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use tokio::task::JoinSet;
 
 use crate::report;
 use crate::{
@@ -127,23 +131,42 @@ pub(crate) static ALL: [Proof; 16] = [
     proof!("G21", "a graph runs in the order of its dependencies over kills", g21_graph),
 ];
 
-/// Runs the named proofs, or all, one after the other: they need the machine for themselves.
+/// How many proofs run at once in the short form. Most of their time they wait for a process to start, a lease to end or a disk, so
+/// that two take little longer than one. The long form gives each the whole machine.
+const TOGETHER: usize = 2;
+
+/// Runs the named proofs, or all.
 pub(crate) async fn run_all(names: &[String], run: Run) -> ExitCode {
     report::begin(&run);
+    let mut waiting =
+        ALL.iter().filter(|proof| names.is_empty() || names.iter().any(|name| name == proof.name));
+    let mut running: JoinSet<(&Proof, Outcome, Duration)> = JoinSet::new();
     let mut totals = report::Totals::default();
-    for proof in ALL.iter().filter(|proof| names.is_empty() || names.iter().any(|name| name == proof.name)) {
-        let began = std::time::Instant::now();
-        let mut running = tokio::spawn((proof.run)(run.clone()));
-        let outcome = tokio::select! {
-            joined = &mut running => joined.unwrap_or_else(|error| Err(Trouble::failed(error.to_string()))),
-            // The guards of servers and mounts run when the proof is dropped.
+    loop {
+        while running.len() < run.pick(TOGETHER, 1)
+            && let Some(proof) = waiting.next()
+        {
+            running.spawn(conduct(proof, run.clone()));
+        }
+        tokio::select! {
+            ended = running.join_next() => match ended {
+                None => return totals.finish(),
+                Some(Ok((proof, outcome, took))) => totals.add(proof, &outcome, took),
+                Some(Err(error)) => return report::refuse(&error.to_string()),
+            },
+            // The guards of servers and mounts run when the proofs are dropped.
             _ = tokio::signal::ctrl_c() => {
-                running.abort();
-                let _ = running.await;
+                running.shutdown().await;
                 return report::refuse("interrupted");
             }
-        };
-        totals.add(proof, &outcome, began.elapsed());
+        }
     }
-    totals.finish()
+}
+
+/// A proof that panics has failed, and the others go on.
+async fn conduct(proof: &'static Proof, run: Run) -> (&'static Proof, Outcome, Duration) {
+    let began = Instant::now();
+    let outcome = AssertUnwindSafe((proof.run)(run)).catch_unwind().await;
+    let outcome = outcome.unwrap_or_else(|_| Err(Trouble::failed("it panicked, as said above")));
+    (proof, outcome, began.elapsed())
 }

@@ -54,7 +54,7 @@ pub struct Submitted {
 
 impl Broker {
     pub async fn submit(&self, submit: Submit) -> Result<Submitted, Error> {
-        let task = resolve(submit, self.now().wall);
+        let task = resolve(submit, self.inner.clock.wall());
         let body = task.body.clone();
         match self.insert(vec![task], false).await?.pop() {
             Some(outcome) => answer(outcome, body),
@@ -77,7 +77,7 @@ impl Broker {
         }
         let count = |submit: &Submit| submit.links.as_ref().map_or(0, |links| links.dependencies.len());
         bounded(batch.iter().map(count).sum(), BATCH_DEPENDENCIES_MAX)?;
-        let now = self.now().wall;
+        let now = self.inner.clock.wall();
         let tasks: Vec<NewTask> = batch.into_iter().map(|submit| resolve(submit, now)).collect();
         let bodies: Vec<Body> = tasks.iter().map(|task| task.body.clone()).collect();
         let inserted = self.insert(tasks, atomic).await?;

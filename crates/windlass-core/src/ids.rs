@@ -1,7 +1,10 @@
 //! Names and tokens. A value of these types is valid by construction.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+
+use arrayvec::ArrayString;
 
 use crate::limits::NAME_BYTES_MAX;
 
@@ -27,38 +30,85 @@ fn check(text: &str) -> Result<(), InvalidName> {
     if text.as_bytes().iter().all(allowed) { Ok(()) } else { Err(InvalidName::Character) }
 }
 
+/// Kept in place up to a length that most have, and shared beyond. A task has several of these, which are made by one thread
+/// and dropped by another: without memory of their own there is none to give back, and no count that cores wait for each other at.
+#[derive(Clone)]
+enum Text<const N: usize> {
+    Short(ArrayString<N>),
+    Long(Arc<str>),
+}
+
+impl<const N: usize> Text<N> {
+    fn new(text: &str) -> Self {
+        ArrayString::from(text).map_or_else(|_| Text::Long(Arc::from(text)), Text::Short)
+    }
+
+    fn as_str(&self) -> &str {
+        match self {
+            Text::Short(text) => text,
+            Text::Long(text) => text,
+        }
+    }
+}
+
 macro_rules! name_type {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($(#[$doc:meta])* $name:ident, $short:literal) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Arc<str>);
+        #[derive(Clone)]
+        pub struct $name(Text<$short>);
 
         impl $name {
             pub fn new(text: &str) -> Result<Self, InvalidName> {
                 check(text)?;
-                Ok(Self(Arc::from(text)))
+                Ok(Self(Text::new(text)))
             }
 
             pub fn as_str(&self) -> &str {
-                &self.0
+                self.0.as_str()
+            }
+        }
+
+        impl PartialEq for $name {
+            fn eq(&self, other: &Self) -> bool {
+                self.as_str() == other.as_str()
+            }
+        }
+
+        impl Eq for $name {}
+
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+
+        impl Ord for $name {
+            fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+                self.as_str().cmp(other.as_str())
+            }
+        }
+
+        impl Hash for $name {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                self.as_str().hash(state);
             }
         }
 
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Debug::fmt(&self.0, f)
+                fmt::Debug::fmt(self.as_str(), f)
             }
         }
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
+                f.write_str(self.as_str())
             }
         }
 
         impl std::borrow::Borrow<str> for $name {
             fn borrow(&self) -> &str {
-                &self.0
+                self.as_str()
             }
         }
 
@@ -74,11 +124,11 @@ macro_rules! name_type {
 
 name_type! {
     /// The id of a task: a UUID v7, or what the client chose. Cheap to clone.
-    TaskId
+    TaskId, 36
 }
 name_type! {
     /// A queue, a type or a worker. Cheap to clone.
-    Name
+    Name, 24
 }
 
 /// The proof of a claim. `number` grows with every claim of a store, so it fences: of two tokens for one task the
@@ -118,6 +168,8 @@ impl std::str::FromStr for Token {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
@@ -128,6 +180,17 @@ mod tests {
         assert_eq!(Name::new("ü"), Err(InvalidName::Character));
         assert_eq!(Name::new(&"x".repeat(129)), Err(InvalidName::TooLong));
         assert!(TaskId::new(&"x".repeat(128)).is_ok());
+    }
+
+    #[test]
+    fn short_and_long_names_are_the_same_text() {
+        let texts: Vec<String> = (1..=128).map(|length| "n".repeat(length)).collect();
+        let names: Vec<Name> = texts.iter().map(|text| Name::new(text).unwrap()).collect();
+        assert!(names.iter().zip(&texts).all(|(name, text)| name.as_str() == text && name.to_string() == *text));
+        assert!(names.is_sorted());
+        let by_name: HashSet<Name> = names.iter().cloned().collect();
+        assert!(texts.iter().all(|text| by_name.contains(text.as_str())), "they hash as text does");
+        assert_eq!(format!("{:?} {:?}", names[0], names[30]), format!("{:?} {:?}", texts[0], texts[30]));
     }
 
     #[test]

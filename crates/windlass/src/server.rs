@@ -14,14 +14,15 @@ mod tests;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -63,9 +64,10 @@ pub(crate) async fn serve(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let (places, drain_timeout) = (limits.connections, limits.drain_timeout);
-    let server = Arc::new(Server { app, shutdown: shutdown.clone(), limits });
+    let server = Arc::new(Server { app, closing: Closing::default(), limits });
     let connection = |stream, place| server.clone().connection(stream, place);
     let connections = accept(listener, places, &shutdown, turn_away, connection).await;
+    server.closing.begin();
     drain(connections, drain_timeout).await;
     Ok(())
 }
@@ -112,8 +114,27 @@ pub(crate) async fn drain(connections: TaskTracker, timeout: Duration) {
 
 struct Server {
     app: Front,
-    shutdown: CancellationToken,
+    closing: Closing,
     limits: Limits,
+}
+
+/// The end of the server, as its connections hear of it. They look whenever they run, so it is a value that changes once, and not a
+/// token, which each would lock.
+#[derive(Debug, Default)]
+struct Closing {
+    begun: AtomicBool,
+    told: Notify,
+}
+
+impl Closing {
+    fn begin(&self) {
+        self.begun.store(true, Ordering::SeqCst);
+        self.told.notify_waiters();
+    }
+
+    fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::SeqCst)
+    }
 }
 
 impl Server {
@@ -136,14 +157,23 @@ impl Server {
         let io = TokioIo::new(Stall::new(stream, self.limits.write_timeout).at(place));
         let service = TowerToHyperService::new(app);
         let mut connection = std::pin::pin!(http(&self.limits).serve_connection(io, service).with_upgrades());
-        let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
-            () = self.shutdown.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+        let mut told = std::pin::pin!(self.closing.told.notified());
+        let (mut heard_by, mut closes): (Option<Waker>, _) = (None, false);
+        let ended = poll_fn(|cx| {
+            if !closes {
+                // Once is enough for as long as it runs in the same place.
+                if heard_by.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
+                    let _ = told.as_mut().poll(cx);
+                    heard_by = Some(cx.waker().clone());
+                }
+                if self.closing.has_begun() {
+                    closes = true;
+                    connection.as_mut().graceful_shutdown();
+                }
             }
-        };
-        if let Err(error) = ended {
+            connection.as_mut().poll(cx)
+        });
+        if let Err(error) = ended.await {
             tracing::debug!(%error, "a connection ended early");
         }
     }

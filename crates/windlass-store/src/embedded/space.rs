@@ -4,25 +4,28 @@
 //! work, and the checkpoints that let the log be used again.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
-use parking_lot::Mutex;
 use windlass_core::{Change, Transition};
 
 /// How long an answer of the system is believed.
-const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL_MS: u64 = 20;
 
 #[derive(Debug)]
 pub(super) struct Space {
     dir: PathBuf,
     reserve_bytes: u64,
-    checked: Mutex<(Instant, u64)>,
+    since: Instant,
+    /// When the system was asked last, and what it answered. Every submit looks, so nobody has to wait for who asks.
+    checked_ms: AtomicU64,
+    free: AtomicU64,
 }
 
 impl Space {
     pub(super) fn new(dir: PathBuf, reserve_bytes: u64) -> Self {
-        let free = free_bytes(&dir);
-        Self { dir, reserve_bytes, checked: Mutex::new((Instant::now(), free)) }
+        let free = AtomicU64::new(free_bytes(&dir));
+        Self { dir, reserve_bytes, since: Instant::now(), checked_ms: AtomicU64::new(0), free }
     }
 
     /// Whether new tasks must wait for room.
@@ -36,11 +39,13 @@ impl Space {
     }
 
     fn free(&self) -> u64 {
-        let mut checked = self.checked.lock();
-        if checked.0.elapsed() > CHECK_INTERVAL {
-            *checked = (Instant::now(), free_bytes(&self.dir));
+        let now = self.since.elapsed().as_millis() as u64;
+        let checked = self.checked_ms.load(Ordering::Relaxed);
+        let asks = || self.checked_ms.compare_exchange(checked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if now.saturating_sub(checked) > CHECK_INTERVAL_MS && asks() {
+            self.free.store(free_bytes(&self.dir), Ordering::Relaxed);
         }
-        checked.1
+        self.free.load(Ordering::Relaxed)
     }
 }
 

@@ -20,8 +20,9 @@ use tower::Service;
 use windlass_core::Name;
 use windlass_core::limits::WAIT_MS_MAX;
 
+use super::origin::Caller;
 use super::problem::{self, Refused, Unwritten};
-use super::{Listens, Room, State, origin, tasks};
+use super::{Listens, Room, State, tasks};
 use crate::server::Lasting;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -33,36 +34,37 @@ pub(super) struct Counters {
 }
 
 /// The whole REST interface. It stands around the router, not inside it, where it would be one more boxed layer of every
-/// route.
+/// route. A clone is the same connection.
 #[derive(Debug, Clone)]
-pub(crate) struct Front {
+pub(crate) struct Front(Arc<Line>);
+
+/// What a connection has. A request holds on to this alone: what all connections share is not counted by each request, because
+/// the cores would wait for each other at the count.
+#[derive(Debug)]
+struct Line {
     routes: Router,
     state: Arc<State>,
-    line: Arc<Line>,
-}
-
-/// What belongs to one connection.
-#[derive(Debug, Default)]
-struct Line {
     /// Of the request under way.
     timer: Lasting,
     /// Its last answer is a stream of events.
     listens: AtomicBool,
+    caller: Caller,
 }
 
 impl Front {
     pub(super) fn new(routes: Router, state: Arc<State>) -> Self {
-        Self { routes, state, line: Arc::default() }
+        let (timer, listens, caller) = Default::default();
+        Self(Arc::new(Line { routes, state, timer, listens, caller }))
     }
 
     /// For a connection, which has one request at a time.
     pub(crate) fn for_connection(&self) -> Self {
-        Self { line: Arc::default(), ..self.clone() }
+        Self::new(self.0.routes.clone(), self.0.state.clone())
     }
 
     /// Where the connection should go on, if what it carries from now on is events.
     pub(crate) fn listens_in(&self) -> Option<&Room> {
-        self.line.listens.load(Ordering::Relaxed).then_some(&self.state.room)
+        self.0.listens.load(Ordering::Relaxed).then_some(&self.0.state.room)
     }
 }
 
@@ -80,21 +82,21 @@ where
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let id = request_id(request.headers());
-        if let Err(refused) = origin::admit(request.method(), request.headers(), &self.state.settings) {
+        let line = self.0.clone();
+        if let Err(refused) = line.caller.admit(request.method(), request.headers(), &line.state.settings) {
             let mut response = refused.into_response();
             finish(&mut response, id);
             return Box::pin(std::future::ready(Ok(response)));
         }
-        let limit = self.state.settings.request_timeout + waiting(request.uri());
-        let Self { state, mut routes, line } = self.clone();
+        let limit = line.state.settings.request_timeout + waiting(request.uri());
         // What comes by far most often is not looked up among the routes.
         let submits = request.method() == Method::POST && request.uri() == tasks::PATH;
         Box::pin(async move {
             let answering = AssertUnwindSafe(async {
                 if submits {
-                    Ok(tasks::submit_request(&state, request).await)
+                    Ok(tasks::submit_request(&line.state, request).await)
                 } else {
-                    let answer = routes.call(request).await;
+                    let answer = line.routes.clone().call(request).await;
                     if let Ok(response) = &answer
                         && response.extensions().get::<Listens>().is_some()
                     {
@@ -108,8 +110,8 @@ where
             let mut response = match line.timer.within(limit, answering).await {
                 Some(Ok(Ok(response))) => response,
                 Some(Ok(Err(never))) => match never {},
-                Some(Err(panic)) => panicked(&state, &id, panic.as_ref()),
-                None => timed_out(&state),
+                Some(Err(panic)) => panicked(&line.state, &id, panic.as_ref()),
+                None => timed_out(&line.state),
             };
             finish(&mut response, id);
             Ok(response)

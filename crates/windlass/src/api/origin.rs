@@ -6,6 +6,7 @@
 //! A broker that only this machine can reach has no public name, so there such a name is refused.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::OnceLock;
 
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -61,19 +62,37 @@ impl FromText for Origins {
     }
 }
 
-/// Looks at every request before it does anything.
-pub(super) fn admit(method: &Method, headers: &HeaderMap, settings: &Settings) -> Result<(), Refused> {
-    if settings.local {
-        check_host(headers, &settings.origins)?;
-    }
-    if !method.is_safe() {
-        check(headers, &settings.origins)?;
-    }
-    Ok(())
+/// Who is at the other end of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Caller {
+    /// What it called the broker first, once that was found to be a name of its own. Few know two.
+    host: OnceLock<HeaderValue>,
 }
 
-fn check_host(headers: &HeaderMap, allowed: &Origins) -> Result<(), Refused> {
-    let Some(host) = headers.get(HOST) else { return Ok(()) };
+impl Caller {
+    /// Looks at every request before it does anything.
+    pub(super) fn admit(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        settings: &Settings,
+    ) -> Result<(), Refused> {
+        if settings.local
+            && let Some(host) = headers.get(HOST)
+            && self.host.get() != Some(host)
+        {
+            check_host(host, &settings.origins)?;
+            self.host.get_or_init(|| host.clone());
+        }
+        if !method.is_safe() {
+            check(headers, &settings.origins)?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a name that a stranger may have given to this machine.
+fn check_host(host: &HeaderValue, allowed: &Origins) -> Result<(), Refused> {
     if host.to_str().is_ok_and(|host| is_private(host) || allowed.names(host)) {
         return Ok(());
     }
@@ -142,7 +161,7 @@ mod tests {
             headers.insert(HOST, host.parse().unwrap());
             let origins = Origins::from_text("https://queue.example").unwrap();
             let settings = Settings { origins, local: true, ..Settings::default() };
-            admit(&Method::GET, &headers, &settings).map_err(|it| it.into_problem().status)
+            Caller::default().admit(&Method::GET, &headers, &settings).map_err(|it| it.into_problem().status)
         };
         for host in [
             "127.0.0.1:8080",
@@ -171,13 +190,23 @@ mod tests {
     }
 
     #[test]
+    fn a_good_name_does_not_let_the_next_one_pass() {
+        let settings = Settings { local: true, ..Settings::default() };
+        let caller = Caller::default();
+        for (host, passes) in [("localhost", true), ("evil.example", false), ("localhost", true), ("[::1]", true)] {
+            let headers = HeaderMap::from_iter([(HOST, host.parse().unwrap())]);
+            assert_eq!(caller.admit(&Method::GET, &headers, &settings).is_ok(), passes, "{host}");
+        }
+    }
+
+    #[test]
     fn a_page_from_elsewhere_changes_nothing() {
         let verdict = |method: Method, local| {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, "127.0.0.1:8080".parse().unwrap());
             headers.insert(ORIGIN, "http://evil.example".parse().unwrap());
             let settings = Settings { local, ..Settings::default() };
-            admit(&method, &headers, &settings).map_err(|it| it.into_problem().status)
+            Caller::default().admit(&method, &headers, &settings).map_err(|it| it.into_problem().status)
         };
         for local in [false, true] {
             for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH] {

@@ -1,13 +1,13 @@
 //! One timer for all the waits of a connection.
 //!
 //! Every request waits under a limit that is hardly ever reached. A timer of its own for each costs two turns of the runtime's
-//! lock; one that lasts is only moved on, which costs next to nothing, because limits of one kind come to an end in the order
-//! in which they began.
+//! lock. One that lasts is left as it is by a wait that ends later than it rings, which is nearly every one, because limits of one
+//! kind come to an end in the order in which they began; when it rings too early, it is moved on.
 
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use hyper::rt::{Sleep, Timer};
@@ -15,7 +15,15 @@ use parking_lot::Mutex;
 
 /// Clones are the same timer: it serves one wait at a time.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Lasting(Arc<Mutex<Option<Pin<Box<tokio::time::Sleep>>>>>);
+pub(crate) struct Lasting(Arc<Mutex<Option<Armed>>>);
+
+#[derive(Debug)]
+struct Armed {
+    /// Of the wait under way.
+    deadline: tokio::time::Instant,
+    /// Rings then, or before.
+    timer: Pin<Box<tokio::time::Sleep>>,
+}
 
 impl Lasting {
     /// What the future gives, or `None` if it takes longer. What is ready at once never meets the timer.
@@ -38,15 +46,24 @@ impl Lasting {
     }
 
     fn set(&self, deadline: tokio::time::Instant) {
-        let mut timer = self.0.lock();
-        match timer.as_mut() {
-            Some(timer) => timer.as_mut().reset(deadline),
-            None => *timer = Some(Box::pin(tokio::time::sleep_until(deadline))),
+        let mut armed = self.0.lock();
+        let armed = armed
+            .get_or_insert_with(|| Armed { deadline, timer: Box::pin(tokio::time::sleep_until(deadline)) });
+        armed.deadline = deadline;
+        if armed.timer.deadline() > deadline {
+            armed.timer.as_mut().reset(deadline);
         }
     }
 
     fn poll_over(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.lock().as_mut().map_or(Poll::Ready(()), |timer| timer.as_mut().poll(cx))
+        let mut armed = self.0.lock();
+        let Some(Armed { deadline, timer }) = armed.as_mut() else { return Poll::Ready(()) };
+        ready!(timer.as_mut().poll(cx));
+        if timer.deadline() >= *deadline {
+            return Poll::Ready(());
+        }
+        timer.as_mut().reset(*deadline);
+        timer.as_mut().poll(cx)
     }
 }
 

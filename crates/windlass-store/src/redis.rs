@@ -10,7 +10,8 @@
 //! | key | type | holds |
 //! |---|---|---|
 //! | `meta` | hash | the format, and the last number of tasks, claims, beats, terms and events |
-//! | `tasks`, `bodies`, `held`, `progress` | hashes | of all tasks by name: the line that scripts read and the record; the body; the claim that holds a running one; what its worker reported (`lua/row.lua`) |
+//! | `tasks`, `bodies`, `progress` | hashes | of all tasks by name: the line that scripts read and the record; the body; what the worker of a running one reported (`lua/row.lua`) |
+//! | `held` | sorted set | the claims that hold running tasks, those of a claim in runs by number (`lua/held.lua`) |
 //! | `ids`, `awaited` | hash, set | names by id; names of those whose end others wait for |
 //! | `ready/<queue>/<type>`, `…/<key>` | sorted sets | pending tasks by priority and place in line; those of each key apart |
 //! | `lanes/<queue>` | sorted set | the first task of every type and priority of a queue |
@@ -21,8 +22,8 @@
 //! | `turning`, `turning/<queue>` | sets | queues that began or ended to age, and shares that have yet to follow (`lua/lanes.lua`) |
 //! | `age/<queue>` | sorted set | pending tasks by number, and so by when they were added (`lua/numbers.lua`) |
 //! | `state/<n>` | sorted set | tasks of a state by number, for lists (the same) |
-//! | `wakes`, `prunes` | sorted sets | tasks by the time at which somebody must look |
-//! | `leases` | sorted set | running tasks by beat (`leases.rs`) |
+//! | `wakes`, `prunes` | sorted sets | tasks by the time at which somebody must look; those that are forgotten at one time in runs |
+//! | `leases` | sorted set | the first tasks of `held` by beat (`leases.rs`) |
 //! | `ended`, `waits/<name>` | sorted sets | tasks that have yet to tell their end, and who waits for each |
 //! | `queues`, `queue/<queue>` | sorted set, hash | names in order; counters |
 //! | `ledger`, `unique` | hashes | counts that only grow; who took each unique key last |
@@ -45,7 +46,7 @@
 //!
 //! What a call changes in orders, counters and ids is written at its end, by one command for all of its tasks (`settle` in
 //! `lua/task.lua`). A usual task, that is one which nothing limits and nobody looks at, is claimed and ended by a shorter way that comes to
-//! the same (`lease_plain`, `finish`), and workers of one process report such ends together (`reports.rs`).
+//! the same (`usual` in `lua/claim.lua`, `finish` in `lua/commit.lua`), and workers of one process report such ends together (`reports.rs`).
 //!
 //! Which task is next only a script can say, since it must be as things are at that moment. So the choice under limits, turns and
 //! ageing is core's `flow` once more, in Lua (`lua/choice.lua`), and held against core by tests, draw by draw. A limit that
@@ -65,6 +66,7 @@
 mod claim;
 mod commit;
 mod dependents;
+mod ends;
 mod exchange;
 mod handover;
 mod hints;
@@ -90,6 +92,7 @@ mod row;
 mod schedules;
 mod script;
 mod spread;
+mod taken;
 mod target;
 mod transact;
 mod waits;

@@ -10,6 +10,7 @@ use super::Shared;
 use super::commit::Decided;
 use super::link::Args;
 use super::row::{self, Row};
+use super::taken::Taken;
 use super::{reply, script};
 use crate::store::{Claim, Committed, Error};
 
@@ -23,14 +24,15 @@ const DRAWS_SPARE: usize = 64;
 
 impl Shared {
     /// One call for several claims, and more for those that it leaves in doubt; the i-th answer belongs to the i-th claim.
-    pub(super) async fn claim_all(&self, claims: &[&Claim]) -> Result<Vec<Vec<Task>>, Error> {
-        let mut served: Vec<Vec<Task>> = vec![Vec::new(); claims.len()];
+    pub(super) async fn claim_all(&self, claims: &[&Claim]) -> Result<Vec<Taken>, Error> {
+        let mut served: Vec<Taken> = Vec::new();
+        served.resize_with(claims.len(), Taken::default);
         let mut open: Vec<usize> = (0..claims.len()).collect();
         let (mut lapsed, mut blind) = (0, 0);
         while !open.is_empty() && lapsed < ROUNDS_MAX && blind < BLIND_ROUNDS_MAX {
             let round = self.claim_once(claims, &open).await;
-            let any = served.iter().any(|tasks| !tasks.is_empty());
-            let Round { tasks, expired, unsure } = match round {
+            let any = served.iter().any(|taken| !taken.is_empty());
+            let Round { taken, expired, unsure } = match round {
                 Ok(round) => round,
                 // What was leased must reach those who claimed it.
                 Err(error) if any => {
@@ -39,8 +41,8 @@ impl Shared {
                 }
                 Err(error) => return Err(error),
             };
-            let found = any || tasks.iter().any(|tasks| !tasks.is_empty());
-            open.iter().zip(tasks).for_each(|(i, tasks)| served[*i] = tasks);
+            let found = any || taken.iter().any(|taken| !taken.is_empty());
+            open.iter().zip(taken).for_each(|(i, taken)| served[*i] = taken);
             if !expired.is_empty() {
                 let cancelled = self.cancel_expired(&expired, self.clock.now().wall).await;
                 if !found {
@@ -60,26 +62,30 @@ impl Shared {
         Ok(served)
     }
 
+    pub(super) async fn claim_one(&self, claim: &Claim) -> Result<Vec<Task>, Error> {
+        self.unpack(self.claim_all(&[claim]).await?.pop().unwrap_or_default())
+    }
+
     /// One call for some of the claims.
     async fn claim_once(&self, claims: &[&Claim], open: &[usize]) -> Result<Round, Error> {
         let now = self.clock.now();
         let asked: Vec<&Claim> = open.iter().map(|i| claims[*i]).collect();
         let answer = self.link.run(&script::CLAIM, &arguments(&asked, now.wall)).await?;
         let [expired, answers, unsure] = reply::fixed(answer)?;
-        let mut tasks = Vec::with_capacity(asked.len());
-        for answer in reply::list(answers)? {
-            let rows = row::rows(answer)?;
-            self.recent.remember(rows.iter().map(|row| &row.record));
-            for Row { record, held, .. } in &rows {
-                if let Some(held) = held {
-                    self.watch_lease(record.seq, held, now);
-                }
-            }
-            tasks.push(rows.into_iter().map(Row::task).collect::<Result<Vec<_>, _>>()?);
-        }
+        let answers = reply::list(answers)?.into_iter();
+        let taken = answers.map(|answer| Taken::new(answer, now)).collect::<Result<_, _>>()?;
         let expired = row::rows(expired)?.into_iter().map(|row| row.record).collect();
         let unsure = reply::list(unsure)?.iter().map(|flag| reply::is_text(flag, "1")).collect();
-        Ok(Round { tasks, expired, unsure })
+        Ok(Round { taken, expired, unsure })
+    }
+
+    /// The tasks that a claim got. From here on their leases are watched.
+    pub(super) fn unpack(&self, taken: Taken) -> Result<Vec<Task>, Error> {
+        let now = taken.at;
+        let rows = taken.rows()?;
+        self.recent.remember(rows.iter().map(|row| &row.record));
+        self.watch_leases(&rows, now);
+        rows.into_iter().map(Row::task).collect()
     }
 
     /// Somebody else may have changed them meanwhile, which is as good.
@@ -113,7 +119,7 @@ impl Shared {
 /// What one call answered.
 struct Round {
     /// Of each claim.
-    tasks: Vec<Vec<Task>>,
+    taken: Vec<Taken>,
     expired: Vec<Record>,
     /// Whether there may be something behind what was passed, for each claim that got nothing.
     unsure: Vec<bool>,

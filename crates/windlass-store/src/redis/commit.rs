@@ -1,10 +1,11 @@
 //! Writing what was decided: read the rows, let core make the successors, and write them under the revisions that were seen.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use windlass_core::{Change, Record, State, TaskId, Transition, UniqueKey};
 
 use super::Shared;
+use super::ends;
 use super::hints::Hint;
 use super::link::{Args, is_brief};
 use super::read::By;
@@ -80,7 +81,9 @@ pub(super) enum Fate {
 impl Shared {
     pub(super) async fn commit(&self, transitions: Vec<Transition>) -> Result<Vec<Committed>, Error> {
         self.check_open()?;
-        self.waits.settled().await;
+        if !transitions.iter().all(|one| matches!(one.change, Change::Completed { .. })) {
+            self.waits.settled().await;
+        }
         let fates = self.weigh_transitions(&transitions).await?;
         let mut answers = Vec::with_capacity(fates.len());
         let mut decided = Vec::new();
@@ -186,11 +189,12 @@ impl Shared {
         steps.iter().for_each(|step| step.hint(&mut hint));
         let mut args = self.args(&hint);
         args.outliving(steps.iter().any(Step::may_vanish));
-        change_args(&mut args, &steps);
+        let parts = ends::change_args(&mut args, &steps);
         let answer = self.call_and_tell(&script::COMMIT, &args, &hint).await?;
         let repeated = answer.repeated;
+        let answers = ends::by_step(&parts, steps.len(), answer.value)?;
         let mut committed = Vec::with_capacity(steps.len());
-        for (step, answer) in steps.into_iter().zip(reply::list(answer.value)?) {
+        for (step, answer) in steps.into_iter().zip(answers) {
             // One that was to be forgotten, and is gone when that is asked for again, was forgotten by the first call or as good.
             let removes = repeated && matches!(step.change, Change::Removed { .. });
             let gone = removes.then(|| Box::new(step.after.clone()));
@@ -250,29 +254,6 @@ impl Shared {
     pub(super) fn args(&self, hint: &Hint) -> Args {
         Args::new(&hint.write(&self.origin))
     }
-}
-
-/// The arguments of `lua/commit.lua` for these changes: what ends share once, and each with the number of that.
-fn change_args(args: &mut Args, steps: &[Step]) {
-    let (mut shared, mut own) = (Args::default(), Args::default());
-    let mut fates: HashMap<row::Fate<'_>, u64> = HashMap::new();
-    let call = args.call().to_owned();
-    let mut seen = HashSet::with_capacity(steps.len());
-    // An end may have to be written after the others, so what follows on one in the same batch cannot rest on it.
-    let once = steps.iter().all(|step| seen.insert(step.before.seq));
-    for step in steps {
-        let Some((fate, token)) = step.fate().filter(|_| once) else {
-            step.args(own.number(0), &row::name(step.before.seq));
-            continue;
-        };
-        let next = fates.len() as u64 + 1;
-        let place = *fates.entry(fate).or_insert_with(|| {
-            fate.args(&mut shared);
-            next
-        });
-        step.end_args(own.number(place), token, &call);
-    }
-    args.number(fates.len() as u64).append(shared).number(steps.len() as u64).append(own);
 }
 
 /// Who has a key as the transitions before leave it: one that ended has let go of it.

@@ -1,7 +1,7 @@
 //! Leases, on the clock of whoever watches them.
 //!
 //! The contract keeps leases on a monotonic clock, and processes on one Redis have none in common. So Redis keeps no deadline.
-//! It keeps a *beat* for every lease, a number that grows with every claim and every extension. Whoever leads reads the beats
+//! It keeps a *beat* for every lease, a number that grows with every claim and every extension; tasks that were claimed together share one. Whoever leads reads the beats
 //! that are new to it and gives each of these leases its full length from that moment, on its own clock. A lease whose time
 //! is over is noticed only if its beat is still the one that was timed. No clocks are compared, a lease never ends early, and
 //! a new leader gives everybody one fresh window, as a restart does.
@@ -17,7 +17,7 @@ use super::row::{self, Held, Row};
 use super::{reply, script};
 use crate::store::{Due, Error, Expire, Extend, Extended};
 
-/// Leases that are read by one call.
+/// Leases that are read by one call, where those of a claim that go on together count as one.
 const OBSERVE_MAX: u64 = 1000;
 
 #[derive(Debug, Default)]
@@ -96,6 +96,17 @@ impl Shared {
         }
     }
 
+    /// Of tasks that were just claimed.
+    pub(super) fn watch_leases(&self, rows: &[Row], now: Now) {
+        let mut watch = self.watch.lock();
+        let held = rows.iter().filter_map(|row| Some((row.record.seq, row.held.as_ref()?)));
+        let next = held.fold(false, |next, (seq, held)| watch.hold(seq, held, now) || next);
+        drop(watch);
+        if next {
+            self.signals.leases.notify_one();
+        }
+    }
+
     pub(super) fn forget_lease(&self, seq: u64) {
         self.watch.lock().end(seq);
     }
@@ -114,13 +125,15 @@ impl Shared {
                 *self.watch.lock() = Watch::default();
                 continue;
             }
-            let full = answers.len() as u64 == OBSERVE_MAX;
+            let full = answers.len() as u64 >= OBSERVE_MAX;
             for lease in answers {
-                let [name, beat, window, worker] = reply::fixed(lease)?;
+                let [from, till, beat, window, worker] = reply::fixed(lease)?;
                 let held = held(beat, window, worker)?;
                 let mut watch = self.watch.lock();
                 watch.beat = watch.beat.max(held.beat.min(last));
-                watch.hold(reply::number(name)?, &held, now);
+                for seq in reply::number(from)?..=reply::number(till)? {
+                    watch.hold(seq, &held, now);
+                }
             }
             if !full {
                 return Ok(());

@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::store::{Durability, Error, Store};
 
 /// The version of the layout that `redis.rs` describes.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// The first version that keeps the lower of two scores by itself, which scripts rely on.
 const OLDEST: (u32, u32) = (6, 2);

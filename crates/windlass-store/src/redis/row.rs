@@ -44,21 +44,35 @@ impl Row {
         }
         let mut fields = reply::list(value)?;
         let name = fields.pop().ok_or_else(|| wrong("an empty row"))?;
-        let seq = reply::number(name)?;
         let mut fields = fields.into_iter();
         let mut field = || fields.next().unwrap_or(Value::Nil);
-        let (line, record) = parts(reply::bytes(field())?)?;
+        let value = reply::bytes(field())?;
+        let terms = optional(field())?.map(|text| Terms::read(&text)).transpose()?;
+        let progress = maybe_bytes(field())?;
+        let mut row = Row::of(reply::number(name)?, value, terms.as_ref(), maybe_bytes(field())?)?;
+        row.record.progress =
+            progress.map(|bytes| read_progress(&bytes)).transpose()?.or(row.record.progress);
+        Ok(Some(row))
+    }
+
+    /// By its line and record, under the terms that it is held by.
+    pub(super) fn of(
+        seq: u64,
+        value: Bytes,
+        terms: Option<&Terms>,
+        body: Option<Bytes>,
+    ) -> Result<Row, Error> {
+        let (line, record) = parts(value)?;
         let damaged = |error: codec::Undecodable| wrong(&format!("a record of task {seq} in which {error}"));
         let names = |_| Some((line.queue.clone(), line.kind.clone()));
         let mut record = codec::decode_record(seq, record, names).map_err(damaged)?;
         record.order = line.order;
         record.revision = line.revision;
-        let held = optional(field())?.map(|text| hold(&mut record, &text)).transpose()?;
-        record.awaited = line.awaited;
-        if let Some(bytes) = maybe_bytes(field())? {
-            record.progress = Some(read_progress(&bytes)?);
+        if let Some(terms) = terms {
+            terms.apply(&mut record);
         }
-        Ok(Some(Row { record, held, body: maybe_bytes(field())? }))
+        record.awaited = line.awaited;
+        Ok(Row { record, held: terms.map(|terms| terms.held.clone()), body })
     }
 
     pub(super) fn task(self) -> Result<Task, Error> {
@@ -133,24 +147,44 @@ fn parts(value: Bytes) -> Result<(Line, Bytes), Error> {
     Ok((Line::read(line)?, value.slice(end + 1..)))
 }
 
-/// Applies to the record what Redis holds of a running task: the claim, unless the record has it, and its lease.
-fn hold(record: &mut Record, text: &str) -> Result<Held, Error> {
-    let mut fields = text.split(' ');
-    let mut field = || fields.next().ok_or_else(|| wrong("a lease of another shape"));
-    let (revision, number, secret_text, _call) = (field()?, field()?, field()?, field()?);
-    let (length, at, window, ends) = (field()?, field()?, field()?, field()?);
-    let (beat, worker): (_, Name) = (parsed(field()?)?, parsed(field()?)?);
-    if at != "-" {
-        let token = Token { number: parsed(number)?, secret: secret(secret_text)? };
-        let claimed =
-            Change::Claimed { at: parsed(at)?, token, worker: worker.clone(), lease_ms: parsed(length)? };
-        record.evolve(&claimed, record.order);
+/// What Redis holds of a running task (`lua/held.lua`).
+#[derive(Debug)]
+pub(super) struct Terms {
+    revision: u64,
+    pub(super) token: Token,
+    /// When it was claimed, unless the record has the claim.
+    at: Option<u64>,
+    lease_ms: u64,
+    ends: u64,
+    held: Held,
+}
+
+impl Terms {
+    pub(super) fn read(text: &str) -> Result<Terms, Error> {
+        let mut fields = text.split(' ');
+        let mut field = || fields.next().ok_or_else(|| wrong("a lease of another shape"));
+        let revision = parsed(field()?)?;
+        let token = Token { number: parsed(field()?)?, secret: secret(field()?)? };
+        let _call = field()?;
+        let lease_ms = parsed(field()?)?;
+        let at = Some(field()?).filter(|at| *at != "-").map(parsed).transpose()?;
+        let (window_ms, ends) = (parsed(field()?)?, parsed(field()?)?);
+        let held = Held { window_ms, beat: parsed(field()?)?, worker: parsed(field()?)? };
+        Ok(Terms { revision, token, at, lease_ms, ends, held })
     }
-    record.revision = parsed(revision)?;
-    if let State::Running(lease) = &mut record.state {
-        lease.expires_at = parsed(ends)?;
+
+    /// The claim, unless the record has it, and its lease.
+    fn apply(&self, record: &mut Record) {
+        let &Terms { revision, token, at, lease_ms, ends, ref held } = self;
+        if let Some(at) = at {
+            let claimed = Change::Claimed { at, token, worker: held.worker.clone(), lease_ms };
+            record.evolve(&claimed, record.order);
+        }
+        record.revision = revision;
+        if let State::Running(lease) = &mut record.state {
+            lease.expires_at = ends;
+        }
     }
-    Ok(Held { beat, window_ms: parsed(window)?, worker })
 }
 
 /// Eight bytes of the fraction, and the note if there is one.
@@ -342,10 +376,10 @@ impl Step {
         Some((Fate { state, prune_at, queue: &after.queue, kind: &after.kind }, lease.token))
     }
 
-    /// The arguments of `finish` for a lease, in the call of this number.
-    pub(super) fn end_args(&self, args: &mut Args, Token { number, secret }: Token, call: &str) {
+    /// What the arguments of `finish` have of each task, in the call of this number.
+    pub(super) fn end_args(&self, args: &mut Args, call: &str) {
         let Step { before, after, .. } = self;
-        args.text(&name(before.seq)).text(&format!("{} {number} {secret:016x} ", before.revision));
+        args.text(&name(before.seq));
         let mut value = line_of(after, None, call).into_bytes();
         value.push(b'\n');
         value.extend_from_slice(&codec::encode_record(after, 0));

@@ -15,6 +15,7 @@ impl Script {
     fn new(name: &'static str, own: &str) -> Script {
         let shared = [
             include_str!("lua/row.lua"),
+            include_str!("lua/held.lua"),
             include_str!("lua/numbers.lua"),
             include_str!("lua/gates.lua"),
             include_str!("lua/lanes.lua"),

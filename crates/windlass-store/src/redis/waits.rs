@@ -4,8 +4,9 @@
 //! those who are new and of those whose lane got something, in the order in which they came, several in one call. While a
 //! call is under way others gather for the next one, so a busy process makes few calls and an idle one none.
 //!
-//! - Verbs that may make a task ready first let everybody who came before them have a first look ([`Waits::settled`]), so
-//!   nobody who came later is served with what one who came earlier did not see.
+//! - Verbs that may make a task ready, and claims that do not wait, first let everybody who came before them have a first look
+//!   ([`Waits::settled`]), so nobody who came later is served with what one who came earlier did not see. Completions are too many to
+//!   wait for that: what they make room for is found by the next claim, and none goes past those who wait.
 //! - A caller that went away is noticed when its tasks are to be handed over, or by its own end; the tasks go back.
 
 #[cfg(test)]
@@ -24,11 +25,14 @@ use windlass_core::{Name, Task};
 use super::Shared;
 use super::handover::Handover;
 use super::hints::Lane;
+use super::taken::Taken;
 use crate::store::{Claim, Error};
 use crate::waiting::{Ticket, Waiting};
 
 /// Claims that are asked for by one call.
 const CALL_CLAIMS_MAX: usize = 32;
+/// Tasks that they want together; a single claim may want more. While these are read here, Redis serves the next.
+const CALL_TASKS_MAX: usize = 400;
 /// How often everybody who waits is asked for in case a hint was lost: rarely while hints are heard, for then a connection
 /// would have to be dead without anybody noticing.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
@@ -171,15 +175,6 @@ impl Waits {
         round
     }
 
-    /// Hands tasks over; gives them back if nobody takes them.
-    fn hand(&self, ticket: Ticket, tasks: Vec<Task>) -> Option<Vec<Task>> {
-        let Some(waiter) = self.inner.lock().waiting.remove(ticket) else { return Some(tasks) };
-        match waiter.reply.send(Ok(tasks)) {
-            Err(Ok(tasks)) => Some(tasks),
-            _ => None,
-        }
-    }
-
     fn look_everywhere(&self) {
         let mut inner = self.inner.lock();
         if !inner.waiting.is_empty() {
@@ -214,6 +209,8 @@ struct Round {
     looked: Option<u64>,
     /// Pairs of queue and type that these claims stand for.
     pairs: usize,
+    /// Tasks that they want.
+    tasks: usize,
 }
 
 impl Round {
@@ -223,12 +220,14 @@ impl Round {
 
     /// Whether another claim fits into the call, which looks at every pair and keeps all others from Redis meanwhile.
     fn takes(&self, ticket: Ticket, claim: &Claim) -> bool {
-        let fits = self.asked.is_empty() || self.pairs + pairs(claim) <= CLAIM_PAIRS_MAX;
-        fits && self.asked.len() < CALL_CLAIMS_MAX && !self.asks(ticket)
+        let fits =
+            self.pairs + pairs(claim) <= CLAIM_PAIRS_MAX && self.tasks + claim.max as usize <= CALL_TASKS_MAX;
+        (fits || self.asked.is_empty()) && self.asked.len() < CALL_CLAIMS_MAX && !self.asks(ticket)
     }
 
     fn ask(&mut self, asked: Asked) {
         self.pairs += pairs(&asked.claim);
+        self.tasks += asked.claim.max as usize;
         self.asked.push(asked);
     }
 }
@@ -271,8 +270,9 @@ impl Shared {
         let (reply, answer) = oneshot::channel();
         let shared = Arc::clone(self);
         tokio::spawn(async move {
-            let served = shared.claim_all(&[&claim]).await.map(|mut all| all.pop().unwrap_or_default());
-            if let Err(Ok(tasks)) = reply.send(served) {
+            // Those who came before have a look before it.
+            shared.waits.settled().await;
+            if let Err(Ok(tasks)) = reply.send(shared.claim_one(&claim).await) {
                 shared.give_back(tasks).await;
             }
         });
@@ -295,23 +295,40 @@ impl Shared {
             }
             let claims: Vec<&Claim> = round.asked.iter().map(|asked| &asked.claim).collect();
             match self.claim_all(&claims).await {
-                Ok(served) => self.hand_out(&round, served).await,
+                Ok(served) => self.hand_out(&round, served),
                 Err(error) => self.put_off(&round, error).await,
             }
             self.waits.looked.send_if_modified(|looked| moved(looked, round.looked));
         }
     }
 
-    async fn hand_out(self: &Arc<Self>, round: &Round, served: Vec<Vec<Task>>) {
-        let mut unwanted = Vec::new();
-        for (asked, tasks) in round.asked.iter().zip(served) {
-            if tasks.is_empty() {
-                continue;
-            }
-            unwanted.extend(self.waits.hand(asked.ticket, tasks).into_iter().flatten());
+    fn hand_out(self: &Arc<Self>, round: &Round, served: Vec<Taken>) {
+        let mut parcels = Vec::new();
+        for (asked, taken) in round.asked.iter().zip(served).filter(|(_, taken)| !taken.is_empty()) {
+            // It waits no more, so nobody asks for it again.
+            parcels.push((self.waits.inner.lock().waiting.remove(asked.ticket), taken));
             // There may be more for the next one in line.
             if let Some(lane) = &asked.lane {
                 self.waits.wake(&BTreeSet::from([lane.clone()]));
+            }
+        }
+        if !parcels.is_empty() {
+            let shared = Arc::clone(self);
+            tokio::spawn(async move { shared.deliver(parcels).await });
+        }
+    }
+
+    /// Reads what claims got while others are asked for. What nobody takes goes back.
+    async fn deliver(&self, parcels: Vec<(Option<Waiter>, Taken)>) {
+        let mut unwanted = Vec::new();
+        for (waiter, taken) in parcels {
+            match (waiter, self.unpack(taken)) {
+                (Some(waiter), tasks) => {
+                    unwanted
+                        .extend(waiter.reply.send(tasks).err().and_then(Result::ok).into_iter().flatten());
+                }
+                (None, Ok(tasks)) => unwanted.extend(tasks),
+                (None, Err(error)) => tracing::warn!(%error, "a claim that nobody waits for cannot be read"),
             }
         }
         if !unwanted.is_empty() {

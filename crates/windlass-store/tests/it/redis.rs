@@ -17,6 +17,7 @@ pub(crate) mod sentinel;
 mod shared;
 mod slices;
 mod spread;
+mod together;
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;

@@ -197,7 +197,7 @@ local function best_aged(queue, types, every)
     plain = plain and plain.level == level and plain or nil
     keyed = keyed and keyed.level == level and keyed or nil
     local next = named(queue, choose(queue, types, plain, keyed))
-    local ahead = level * every + tonumber(find(next.name).ready)
+    local ahead = level * every + tonumber(parse(call("HGET", base .. "tasks", next.name)).ready)
     if not best or ahead < least then
       best, least = next, ahead
     end

@@ -5,8 +5,10 @@
 -- ARGV[6]  how many expired tasks may be passed over.
 -- ARGV[7]  how many claims. For each: worker, length of the lease, "weighted" or "strict", most tasks, draws (16 hex digits
 --          each), number of types or "-1" for all, the types, number of queues, and each with its weight.
--- Returns the rows of tasks that were passed over because they expired, which Rust cancels; for each claim the rows
--- that it got, with bodies; and for each "1" if it got nothing and there may be something behind what the call met shut.
+-- Returns the rows of tasks that were passed over because they expired, which Rust cancels; for each claim what it got;
+-- and for each "1" if it got nothing and there may be something behind what the call met shut.
+-- What a claim got is a list: the terms of runs (held.lua), each with how many tasks it is of; then names, lines with records, and
+-- bodies of these tasks, as often as they were read; and behind them, as the last, the rows of others with bodies.
 --
 -- The choice among queues is that of core's `choice::pick`, draw by draw: next to the data there is no other language. In a
 -- queue without keys and ageing the fronts of the lanes are kept in a heap for the length of a claim, so that a task costs
@@ -24,16 +26,17 @@ if again then
   local before = call("GET", memory)
   if before then
     local answers = {}
-    for i, names in ipairs(cjson.decode(before)) do
-      answers[i] = {}
-      for _, name in ipairs(names) do
-        -- One that was taken from this claim meanwhile has the number of another call.
-        local found = find(name)
-        local row = found and found.nonce == nonce and show(name, true)
-        if row then
-          answers[i][#answers[i] + 1] = row
+    for i, members in ipairs(cjson.decode(before)) do
+      local rows = {}
+      for _, member in ipairs(members) do
+        local first, last = numbers.ends_of(member)
+        for number = first, last do
+          -- One that was taken from this claim meanwhile has the number of another call.
+          local found = find(name_of(number))
+          rows[#rows + 1] = found and found.nonce == nonce and show(name_of(number), true) or nil
         end
       end
+      answers[i] = { {}, rows }
     end
     return { {}, answers, {} }
   end
@@ -94,55 +97,80 @@ local function take(source, next, row)
   pass(source, next.lane)
 end
 
--- What the usual tasks that were leased have to be written with: words for ZADD and HSET, and how many. It is one table because Lua has
--- room for 200 locals.
-local usual = { leases = {}, held = {}, many = 0, revisions = {} }
+-- Usual tasks are those of a lane without a time and a workflow, where there are no limits. Nearly all are like that, so for these it is
+-- done with as little as possible, and orders and counters are written at the end: these are the words for ZADD. It is one table
+-- because Lua has room for 200 locals.
+local usual = { held = {}, leases = {}, revisions = {} }
+-- The line of one: revision, what stands behind its place, and in that priority and class.
+usual.line = "^(%d+) %d+( 2 (%d+) (%d) %d+ %- %- %- [01] %- [^\n]*\n)"
 
--- What `held` says of a task that is claimed: the next revision, the next number, and what the claim says of all of its tasks.
-local function hold(revision, secret, terms)
+-- What `held` says of tasks that are claimed: the next revision, the next numbers, and what the claim says of all of its tasks.
+local function hold(revision, many, secret, terms)
   local revisions = usual.revisions
   if not revisions[revision] then
     revisions[revision] = text(tonumber(revision) + 1) .. " "
   end
-  claims, beat = claims + 1, beat + 1
-  local beaten = text(beat)
-  return revisions[revision] .. text(claims) .. " " .. secret .. terms.claim .. beaten .. terms.worker, beaten
+  local number = claims + 1
+  claims, beat = claims + many, beat + 1
+  return revisions[revision] .. text(number) .. " " .. secret .. terms.claim .. text(beat) .. terms.worker
 end
 
 -- Returns the row as `show` would, without reading it again.
 local function lease(name, row, body, secret, terms)
-  local held, beaten = hold(row.revision, secret, terms)
+  local held = hold(row.revision, 1, secret, terms)
   leave(name, row, true)
   row.state, row.wake = RUNNING, "-"
   enter(name, row)
-  stand("leases", name, beaten)
-  call("HSET", base .. "held", name, held)
+  holds.set(name, held)
   return { row.value, held, false, body, name }
 end
 
--- The same for a task of a lane without a time and a workflow, where there are no limits. Nearly all are like that, so for these it is
--- done with as little as possible, and orders and counters are written at the end. Returns nothing for another task.
-local function lease_plain(lane, name, value, body, terms, draw)
-  local revision, priority, class = string.match(value, "^(%d+) %d+ 2 (%d+) (%d) %d+ %- %- %- [01] %- ")
+-- Tasks of a lane whose numbers follow each other are leased: what is to be written of them.
+function usual.note(lane, first, last, held)
+  local words, leases, runs = usual.held, usual.leases, lane.runs
+  words[#words + 1], leases[#leases + 1] = first, text(beat)
+  words[#words + 1], leases[#leases + 1] = holds.member_of(first, last, held), first
+  runs[#runs + 1] = first
+  runs[#runs + 1] = last
+  local many = tonumber(last) - tonumber(first) + 1
+  lane.many = lane.many + many
+  return many
+end
+
+function usual.count(lane, priority, class, many)
+  lane.classes[class] = (lane.classes[class] or 0) + many
+  lane.priorities[priority] = true
+end
+
+-- Leases a usual task. Returns its row, or nothing for another task.
+function usual.lease(lane, name, value, body, terms, draw)
+  local revision, _, priority, class = string.match(value, usual.line)
   if not revision then
     return nil
   end
-  local held, beaten = hold(revision, draw(), terms)
-  local many = #lane.leased + 1
-  lane.taken[#lane.taken + 1], lane.leased[many] = name, name
-  lane.classes[class] = (lane.classes[class] or 0) + 1
-  lane.priorities[priority] = true
-  local leases, words, at = usual.leases, usual.held, usual.many + 1
-  leases[at], leases[at + 1], words[at], words[at + 1] = beaten, name, name, held
-  usual.many = at + 1
+  local held = hold(revision, 1, draw(), terms)
+  lane.taken[#lane.taken + 1] = name
+  usual.count(lane, priority, class, 1)
+  usual.note(lane, name, name, held)
   return { value, held, false, body, name }
 end
 
--- Leases the first tasks of a lane as long as they are such, to a claim that no other lane may serve. Returns how many bytes they have.
--- A few are read at first and then as many as are likely to fit, since bodies may be large.
-local function lease_run(lane, rows, most, terms, draw)
+-- Leases the first tasks of a lane as long as they are usual, to a claim that no other lane may serve. Adds them to what it got, and
+-- returns how many there are and their bytes. A few are read at first and then as many as are likely to fit, since bodies may be large.
+function usual.lease_run(lane, got, most, terms, draw)
   take_out(lane)
-  local bytes, many, next = 0, 0, 8
+  local bytes, many, next, secret = 0, 0, 8, draw()
+  -- The run that grows: its first and last name, and revision. The line of the last task behind its place, which others mostly share.
+  local first, last, before, running, rest, priority, class, alike = nil, nil, -1, nil, nil, nil, nil, 0
+  local function close_run()
+    if first then
+      local held = hold(running, before - tonumber(first) + 1, secret, terms)
+      local runs = got[1]
+      runs[#runs + 1] = held
+      runs[#runs + 1] = usual.note(lane, first, last, held)
+      got.members[#got.members + 1] = first .. "+" .. last
+    end
+  end
   while many < most and bytes < enough do
     local names = call("ZRANGE", lane.key, many, math.min(many + next, most) - 1)
     if #names == 0 then
@@ -150,35 +178,52 @@ local function lease_run(lane, rows, most, terms, draw)
     end
     local values, bodies = call("HMGET", base .. "tasks", unpack(names)), call("HMGET", base .. "bodies", unpack(names))
     for i, name in ipairs(names) do
-      local shown = bytes < enough and lease_plain(lane, name, values[i], bodies[i], terms, draw)
-      if not shown then
-        most = 0
+      local value, revision = values[i], running
+      -- A number is at most as long as a name, and a revision that is looked at so has one digit.
+      local at = rest and string.find(value, rest, 3, true)
+      if not at or at > 17 or string.byte(value) ~= string.byte(running) or string.byte(value, 2) ~= 32 then
+        if rest then
+          usual.count(lane, priority, class, alike)
+        end
+        revision, rest, priority, class = string.match(value, usual.line)
+        alike = 0
+      end
+      if not revision or bytes >= enough then
+        names[i], values[i], bodies[i], most = nil, nil, nil, 0
         break
       end
-      bytes, many = bytes + #values[i] + #bodies[i], many + 1
-      rows[many] = shown
+      local number = tonumber(name)
+      if number ~= before + 1 or revision ~= running then
+        close_run()
+        first, running = name, revision
+      end
+      last, before, alike = name, number, alike + 1
+      bytes, many = bytes + #value + #bodies[i], many + 1
     end
+    got[#got + 1], got[#got + 2], got[#got + 3] = names, values, bodies
     next = math.min(500, math.ceil((enough - bytes) * many / (bytes + 1)))
+  end
+  close_run()
+  if alike > 0 then
+    usual.count(lane, priority, class, alike)
   end
   -- They are the first of the line, which who comes next reads anew.
   if many > 0 then
     call("ZREMRANGEBYRANK", lane.key, 0, many - 1)
   end
-  lane.taken = {}
   lane.entries, lane.next, lane.dry = {}, 1, false
-  looks = looks + 1 + #rows / 8
-  return bytes
+  looks = looks + 1 + many / 8
+  return many, bytes
 end
 
--- Orders and counters of what `lease_plain` leased.
-local function settle_plain()
+-- Orders and counters of usual tasks that were leased.
+function usual.settle()
   for _, lane in pairs(fronts) do
-    local many = #lane.leased
+    local many = lane.many
     if many > 0 then
-      local runs = numbers.runs_of(lane.leased)
-      numbers.take("state/" .. PENDING, lane.leased, runs)
-      numbers.take("age/" .. lane.queue, lane.leased, runs)
-      numbers.put("state/" .. RUNNING, lane.leased, runs)
+      numbers.take("state/" .. PENDING, lane.runs)
+      numbers.take("age/" .. lane.queue, lane.runs)
+      numbers.put("state/" .. RUNNING, lane.runs)
       local counts = "queue/" .. lane.queue
       move(counts, PENDING, -many)
       move(counts, RUNNING, many)
@@ -189,7 +234,7 @@ local function settle_plain()
       move("running", "1/" .. lane.kind, many)
     end
   end
-  call_for_all("HSET", base .. "held", usual.held, 2)
+  call_for_all("ZADD", base .. "held", usual.held, 2)
   call_for_all("ZADD", base .. "leases", usual.leases, 2)
 end
 
@@ -220,16 +265,17 @@ local function serve()
     worker = " " .. worker,
   }
 
-  local rows, bytes = {}, 0
+  -- What the claim got (see above), the names or runs of that, and its rows.
+  local got, rows, many, bytes = { {}, members = {} }, {}, 0, 0
   unsure = false
   local queues, sources, wanted = {}, {}, tonumber(ARGV[at])
   if wanted == 1 and types and #types == 1 and not limited and #passed < expired_max then
     local only = line(ARGV[at + 1])
     if not only.paused and not only.fair then
-      bytes = lease_run(lane_of(only.name, types[1]), rows, most, terms, draw)
+      many, bytes = usual.lease_run(lane_of(only.name, types[1]), got, most, terms, draw)
     end
   end
-  for i = 1, #rows < most and wanted or 0 do
+  for i = 1, many < most and wanted or 0 do
     local name = ARGV[at + 2 * i - 1]
     sources[name] = sources[name] or source_of(name, types)
     queues[i] = { source = sources[name], weight = math.max(1, tonumber(ARGV[at + 2 * i])) }
@@ -265,20 +311,18 @@ local function serve()
     return choices[1].source
   end
 
-  while #rows < most and bytes < enough and #passed < expired_max and 16 * (drawn + 2) <= #draws
-    and (#rows == 0 or looks < LOOKS_MAX) do
+  while many < most and bytes < enough and #passed < expired_max and 16 * (drawn + 2) <= #draws
+    and (many == 0 or looks < LOOKS_MAX) do
     local source = pick()
     if not source then
       break
     end
     local next = source.best
     local value, body = call("HGET", base .. "tasks", next.name), call("HGET", base .. "bodies", next.name)
-    local shown = next.lane and not limited and lease_plain(next.lane, next.name, value, body, terms, draw)
+    local shown = next.lane and not limited and usual.lease(next.lane, next.name, value, body, terms, draw)
     local row = not shown and parse(value)
     if shown then
       pass(source, next.lane)
-      bytes = bytes + #value + #body
-      rows[#rows + 1] = shown
     elseif row.expires ~= "-" and tonumber(row.expires) <= now then
       take(source, next, row)
       passed[#passed + 1] = next.name
@@ -296,23 +340,23 @@ local function serve()
       if closed(kind) or closed(key) then
         closings = closings + 1
       end
-      bytes = bytes + #value + #body
-      rows[#rows + 1] = shown
+    end
+    if shown then
+      many, bytes = many + 1, bytes + #value + #body
+      rows[#rows + 1], got.members[#got.members + 1] = shown, next.name
     end
     looks = looks + #queues / 8
   end
-  return rows
+  got[#got + 1] = rows
+  return got, many
 end
 
-local answers, names, blind, got = {}, {}, {}, false
+local answers, members, blind, some = {}, {}, {}, false
 for i = 1, tonumber(ARGV[7]) do
-  answers[i] = serve()
-  blind[i] = unsure and #answers[i] == 0 and "1" or "0"
-  names[i] = {}
-  for j, row in ipairs(answers[i]) do
-    names[i][j] = row[#row]
-    got = true
-  end
+  local got, many = serve()
+  answers[i], members[i] = got, got.members
+  blind[i] = unsure and many == 0 and "1" or "0"
+  some = some or many > 0
 end
 for _, lane in pairs(fronts) do
   take_out(lane)
@@ -335,11 +379,11 @@ if limited then
     call("PUBLISH", base .. "hints", "- - - +g")
   end
 end
-settle_plain()
+usual.settle()
 settle()
-if got then
+if some then
   call("HSET", KEYS[1], "claims", text(claims), "beat", text(beat))
-  call("SET", memory, cjson.encode(names), "PX", MEMORY_MS)
+  call("SET", memory, cjson.encode(members), "PX", MEMORY_MS)
 end
 local expired = {}
 for i, name in ipairs(passed) do

@@ -1,6 +1,6 @@
 -- Writes decided changes, each under its own condition.
 --
--- ARGV[4]  how many fates, and the arguments of `read_fate` for each; then how many changes. Each begins with the number of its fate and
+-- ARGV[4]  how many fates, and the arguments of `read_fate` for each; then how many parts. A part begins with the number of its fate and
 --          has the arguments of `finish`, or with "0" and has those of `change`.
 -- Returns for each what that one returns.
 
@@ -9,54 +9,97 @@ local FATE_ARGS = 5
 local function read_fate(at)
   return {
     state = ARGV[at], prune = ARGV[at + 1], ledger = ARGV[at + 2], queue = ARGV[at + 3], kind = ARGV[at + 4],
-    names = {}, tasks = {},
+    many = 0, runs = {}, tasks = {},
   }
 end
 
--- What is held of the tasks that are to end, and whether others may wait for any.
-local held, some_awaited = {}, false
+-- Whether others may wait for any of the tasks that are to end; and what leaves `held` and `leases`.
+local some_awaited, gone = false, { members = {}, names = {} }
 
--- The usual end of an attempt: a running task without a workflow and a key. From the arguments that begin at `at`: name; revision,
--- number and secret of the lease as they stand in `held`; line and record. `fate` is what it shares with others of the call. Returns
--- "ended", "conflict", "missing", or "other" if somebody waits for it: then it is for `change`.
-local END_ARGS = 3
+-- Some tasks run no more, of a member that has them. One that leaves whole is in nobody's way until the call ends.
+local function end_hold(hold, from, till)
+  if hold.first == from and hold.last == till then
+    gone.members[#gone.members + 1] = hold.member
+    gone.names[#gone.names + 1] = hold.name
+  else
+    holds.take(hold, from, till)
+  end
+end
+
+-- The end of the tasks of a part from one of its places to another, counted from 0. What is written of each is at `at`.
+local function end_run(fate, at, from, till)
+  fate.many = fate.many + till - from + 1
+  fate.runs[#fate.runs + 1] = ARGV[at + 2 * from]
+  fate.runs[#fate.runs + 1] = ARGV[at + 2 * till]
+  fate.tasks[#fate.tasks + 1] = at + 2 * from
+  fate.tasks[#fate.tasks + 1] = at + 2 * till + 1
+end
+
+-- The usual ends of attempts: running tasks without a workflow and a key, whose numbers and tokens follow each other. From the
+-- arguments that begin at `at`: revision; number of the first lease; secret; how many; and for each name, and line and record.
+-- `fate` is what they share with others of the call. Returns "ended" if all of them did; else for each "ended", "conflict", "missing",
+-- or "other" if somebody waits for it: then it is for `change`.
+local END_ARGS = 4
 local function finish(at, fate)
-  local name = ARGV[at]
-  if not held[name] or string.find(held[name], ARGV[at + 1], 1, true) ~= 1 then
-    local row = find(name)
-    if not row then
-      return "missing"
+  local revision, number, secret, many = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], tonumber(ARGV[at + 3])
+  at = at + END_ARGS
+  local first = tonumber(ARGV[at])
+
+  -- The member that the task at a place is in, if it is the one that the lease is of.
+  local function held(place)
+    local hold = holds.find(ARGV[at + 2 * place])
+    if hold then
+      local has, begins, knows = string.match(hold.terms, "^(%S+) (%S+) (%S+) ")
+      local its = tonumber(begins) + first + place - hold.first
+      return has == revision and knows == secret and its == number + place and hold or nil
     end
-    return again and row.nonce == nonce and "ended" or "conflict"
   end
-  if some_awaited and call("SISMEMBER", base .. "awaited", name) == 1 then
-    return "other"
+
+  local hold = held(0)
+  if hold and hold.last >= first + many - 1 and not some_awaited then
+    end_hold(hold, first, first + many - 1)
+    end_run(fate, at, 0, many - 1)
+    return "ended"
   end
-  local many = #fate.names + 1
-  fate.names[many], fate.tasks[2 * many - 1], fate.tasks[2 * many] = name, name, ARGV[at + 2]
-  return "ended"
+  local answers = {}
+  for place = 0, many - 1 do
+    local name = ARGV[at + 2 * place]
+    local one = held(place)
+    if not one then
+      local row = find(name)
+      answers[place + 1] = not row and "missing" or again and row.nonce == nonce and "ended" or "conflict"
+    elseif some_awaited and call("SISMEMBER", base .. "awaited", name) == 1 then
+      answers[place + 1] = "other"
+    else
+      end_hold(one, first + place, first + place)
+      end_run(fate, at, place, place)
+      answers[place + 1] = "ended"
+    end
+  end
+  return answers
 end
 
 -- Writes those that `finish` ended, their orders and their counters.
 local function settle_fate(fate)
-  local names, many = fate.names, #fate.names
+  local tasks, many = fate.tasks, fate.many
   if many == 0 then
     return
   end
-  local prunes, prune = {}, fate.prune
-  for i = 1, many do
-    prunes[2 * i - 1], prunes[2 * i] = prune, names[i]
+  for i = 1, #tasks, 2 do
+    for from = tasks[i], tasks[i + 1], WORDS_MAX do
+      call("HSET", base .. "tasks", unpack(ARGV, from, math.min(from + WORDS_MAX - 1, tasks[i + 1])))
+    end
   end
-  call_for_all("HSET", base .. "tasks", fate.tasks, 2)
-  call_for_all("HDEL", base .. "held", names, 1)
   if call("EXISTS", base .. "progress") == 1 then
-    call_for_all("HDEL", base .. "progress", names, 1)
+    for i = 1, #tasks, 2 do
+      for at = tasks[i], tasks[i + 1], 2 do
+        call("HDEL", base .. "progress", ARGV[at])
+      end
+    end
   end
-  local runs = numbers.runs_of(names)
-  numbers.take("state/" .. RUNNING, names, runs)
-  numbers.put("state/" .. fate.state, names, runs)
-  call_for_all("ZREM", base .. "leases", names, 1)
-  call_for_all("ZADD", base .. "prunes", prunes, 2)
+  numbers.take("state/" .. RUNNING, fate.runs)
+  numbers.put("state/" .. fate.state, fate.runs)
+  numbers.put_prunes(fate.prune, fate.runs)
   move("queue/" .. fate.queue, RUNNING, -many)
   move("queue/" .. fate.queue, fate.state, many)
   move("running", "1/" .. fate.kind, -many)
@@ -74,20 +117,19 @@ for i = 1, tonumber(ARGV[4]) do
   at = at + FATE_ARGS
 end
 local many, first = tonumber(ARGV[at]), at + 1
-local ids, names = {}, {}
+local ids, ends = {}, false
 at = first
 for _ = 1, many do
   if ARGV[at] == "0" then
     ids[#ids + 1] = ARGV[at + 2]
     at = at + 1 + CHANGE_ARGS
   else
-    names[#names + 1] = ARGV[at + 1]
-    at = at + 1 + END_ARGS
+    ends = true
+    at = at + 1 + END_ARGS + 2 * tonumber(ARGV[at + END_ARGS])
   end
 end
 look_up("ids", ids, known_ids)
-look_up("held", names, held)
-some_awaited = #names > 0 and call("EXISTS", base .. "awaited") == 1
+some_awaited = ends and call("EXISTS", base .. "awaited") == 1
 
 local answers, changed = {}, false
 at = first
@@ -97,11 +139,15 @@ for i = 1, many do
     changed = changed or answers[i][1] == "done"
     at = at + 1 + CHANGE_ARGS
   else
-    answers[i] = finish(at + 1, fates[tonumber(ARGV[at])])
-    changed = changed or answers[i] == "ended"
-    at = at + 1 + END_ARGS
+    local fate = fates[tonumber(ARGV[at])]
+    local before = fate.many
+    answers[i] = finish(at + 1, fate)
+    changed = changed or fate.many > before
+    at = at + 1 + END_ARGS + 2 * tonumber(ARGV[at + END_ARGS])
   end
 end
+call_for_all("ZREM", base .. "held", gone.members, 1)
+call_for_all("ZREM", base .. "leases", gone.names, 1)
 for _, fate in ipairs(fates) do
   settle_fate(fate)
 end

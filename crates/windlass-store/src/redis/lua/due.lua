@@ -13,11 +13,15 @@ local found = call("ZRANGE", base .. ARGV[5], 0, most, "WITHSCORES")
 local rows, bytes = {}, 0
 for i = 1, #found, 2 do
   local at = tonumber(found[i + 1])
-  if at > now or #rows >= most or bytes >= enough then
-    return { rows, text(at) }
+  -- Those that are to be forgotten at one time may be one member.
+  local first, last = numbers.ends_of(found[i])
+  for number = first, last do
+    if at > now or #rows >= most or bytes >= enough then
+      return { rows, text(at) }
+    end
+    local row = show(name_of(number), true)
+    bytes = bytes + #row[1] + #row[4]
+    rows[#rows + 1] = row
   end
-  local row = show(found[i], true)
-  bytes = bytes + #row[1] + #row[4]
-  rows[#rows + 1] = row
 end
 return { rows, "" }

@@ -12,16 +12,16 @@ go_on_when_full()
 local answers = {}
 for i = 1, tonumber(ARGV[5]) do
   local name, seen = ARGV[4 + 2 * i], ARGV[5 + 2 * i]
-  local held = call("HGET", base .. "held", name)
-  local beat = call("ZSCORE", base .. "leases", name)
-  if not held or not beat then
+  local held = holds.of(name)
+  local beat = held and holds.beat_of(held)
+  if not held then
     answers[i] = false
   elseif tonumber(beat) == tonumber(seen) then
-    call("HSET", base .. "held", name, string.gsub(held, " x$", "") .. " x")
+    holds.set(name, string.gsub(held, " x$", "") .. " x")
     answers[i] = { "ended", show(name, true) }
   else
     local window, worker = string.match(held, "^%S+ %S+ %S+ %S+ %S+ %S+ (%S+) %S+ %S+ (%S+)")
-    answers[i] = { "moved", text(tonumber(beat)), window, worker }
+    answers[i] = { "moved", beat, window, worker }
   end
 end
 return answers

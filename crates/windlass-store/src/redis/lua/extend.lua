@@ -13,7 +13,7 @@ local answers = {}
 for i = 1, tonumber(ARGV[5]) do
   local at = 6 + (i - 1) * 5
   local name = call("HGET", base .. "ids", ARGV[at])
-  local held = name and call("HGET", base .. "held", name)
+  local held = name and holds.of(name)
   local head, number, secret, tail, length, worker, lost
   if held then
     head, number, secret, tail, length, worker, lost =
@@ -29,8 +29,7 @@ for i = 1, tonumber(ARGV[5]) do
     local window = ARGV[at + 3] ~= "" and ARGV[at + 3] or length
     local beat = text(call("HINCRBY", KEYS[1], "beat", 1))
     local ends = text(now + tonumber(window))
-    call("ZADD", base .. "leases", beat, name)
-    call("HSET", base .. "held", name, table.concat({ head, tail, window, ends, beat, worker }, " "))
+    holds.set(name, table.concat({ head, tail, window, ends, beat, worker }, " "))
     if ARGV[at + 4] ~= "" then
       call("HSET", base .. "progress", name, ARGV[at + 4])
     end

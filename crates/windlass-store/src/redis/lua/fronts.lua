@@ -36,7 +36,7 @@ local function lane_of(queue, kind)
   local lane = fronts[place]
   if not lane then
     lane = { queue = queue, kind = kind, key = base .. "ready/" .. place, next = 1, entries = {}, chunk = CHUNK_FIRST,
-      taken = {}, stale = {}, leased = {}, classes = {}, priorities = {} }
+      taken = {}, stale = {}, runs = {}, many = 0, classes = {}, priorities = {} }
     fronts[place] = lane
   end
   return lane

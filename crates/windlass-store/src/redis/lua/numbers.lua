@@ -1,4 +1,4 @@
--- The orders of tasks by number: state/<state>, and age/<queue> of those that are pending there.
+-- The orders of tasks by number: state/<state>, and age/<queue> of those that are pending there; and `prunes`, which is by time.
 --
 -- A member is a name, or "<name>+<name>" for all numbers from one to the other. No number is in two members. Tasks that come together
 -- mostly stay together, and then there is one write for all of them, where one for each would be the larger part of what they
@@ -16,26 +16,25 @@ do
     return first == last and first or first .. "+" .. last
   end
 
-  -- Runs of names whose numbers follow each other: the first and the last place of each.
+  -- Runs of names whose numbers follow each other: the first and the last name of each.
   function numbers.runs_of(names)
-    local runs, first, before = {}, 1, tonumber(names[1])
+    local runs, first, before = {}, names[1], tonumber(names[1])
     for i = 2, #names + 1 do
       local number = tonumber(names[i] or -1)
       if number ~= before + 1 then
         runs[#runs + 1] = first
-        runs[#runs + 1] = i - 1
-        first = i
+        runs[#runs + 1] = names[i - 1]
+        first = names[i]
       end
       before = number
     end
     return runs
   end
 
-  function numbers.put(order, names, runs)
+  function numbers.put(order, runs)
     local words = {}
     for at = 1, #runs, 2 do
-      local first, last = names[runs[at]], names[runs[at + 1]]
-      words[at], words[at + 1] = first, member_of(first, last)
+      words[at], words[at + 1] = runs[at], member_of(runs[at], runs[at + 1])
     end
     call_for_all("ZADD", base .. order, words, 2)
   end
@@ -61,22 +60,30 @@ do
     end
   end
 
-  function numbers.take(order, names, runs)
-    local key, alone = base .. order, {}
+  -- Takes runs out: at once where they are members, else by `cut`.
+  local function take_out(key, runs, cut)
+    local alone = {}
     for at = 1, #runs, 2 do
-      local first, last = names[runs[at]], names[runs[at + 1]]
+      local first, last = runs[at], runs[at + 1]
       if first == last then
         alone[#alone + 1] = first
       elseif call("ZREM", key, member_of(first, last)) == 0 then
-        cut_out(key, tonumber(first), tonumber(last))
+        cut(tonumber(first), tonumber(last))
       end
     end
     if call_for_all("ZREM", key, alone, 1) < #alone then
       -- Those that are out already are in no other member.
       for _, name in ipairs(alone) do
-        cut_out(key, tonumber(name), tonumber(name))
+        cut(tonumber(name), tonumber(name))
       end
     end
+  end
+
+  function numbers.take(order, runs)
+    local key = base .. order
+    take_out(key, runs, function(from, till)
+      cut_out(key, from, till)
+    end)
   end
 
   -- Which tasks enter (true) or leave (false) each order by this call; one that left it and came back stays ("stays").
@@ -109,11 +116,72 @@ do
   local function write(order, names, act)
     if #names > 0 then
       table.sort(names)
-      act(order, names, numbers.runs_of(names))
+      act(order, numbers.runs_of(names))
+    end
+  end
+
+  -- Names that leave `prunes`, by the time at which they stand there.
+  local spared = {}
+
+  function numbers.spare(time, name)
+    spared[time] = spared[time] or {}
+    table.insert(spared[time], name)
+  end
+
+  -- Tasks that ended together are to be forgotten together.
+  function numbers.put_prunes(time, runs)
+    local words = {}
+    for at = 1, #runs, 2 do
+      words[at], words[at + 1] = time, member_of(runs[at], runs[at + 1])
+    end
+    call_for_all("ZADD", base .. "prunes", words, 2)
+  end
+
+  -- As `cut_out`, among the members of one time: these are in order of their numbers.
+  local function cut_prunes(time, from, till)
+    local key = base .. "prunes"
+    local low = call("ZCOUNT", key, "-inf", "(" .. time)
+    local first, behind = low, low + call("ZCOUNT", key, time, time)
+    local past = behind
+    -- Finds the first that begins behind `from`; the one before it may reach into what is cut out.
+    while first < past do
+      local middle = math.floor((first + past) / 2)
+      if numbers.ends_of(call("ZRANGE", key, middle, middle)[1]) <= from then
+        first = middle + 1
+      else
+        past = middle
+      end
+    end
+    local begin = math.max(first - 1, low)
+    if begin >= behind then
+      return
+    end
+    for _, member in ipairs(call("ZRANGE", key, begin, math.min(behind - 1, begin + 1 + till - from))) do
+      local lowest, highest = numbers.ends_of(member)
+      if highest >= from and lowest <= till then
+        call("ZREM", key, member)
+        for _, rest in ipairs({ { lowest, math.min(highest, from - 1) }, { math.max(lowest, till + 1), highest } }) do
+          if rest[1] <= rest[2] then
+            call("ZADD", key, time, member_of(name_of(rest[1]), name_of(rest[2])))
+          end
+        end
+      end
+    end
+  end
+
+  local function settle_spared()
+    local left = spared
+    spared = {}
+    for time, names in pairs(left) do
+      table.sort(names)
+      take_out(base .. "prunes", numbers.runs_of(names), function(from, till)
+        cut_prunes(time, from, till)
+      end)
     end
   end
 
   function numbers.settle()
+    settle_spared()
     local changed = standing
     standing = {}
     for order, names in pairs(changed) do

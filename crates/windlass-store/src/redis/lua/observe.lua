@@ -1,15 +1,28 @@
 -- The leases that began or moved since a beat, so that whoever leads can watch them on its own clock.
 --
--- ARGV[4]  the last beat that was seen. ARGV[5]  how many at most.
--- Returns the last beat there was, and for each: name, beat, length, worker; in order of beats.
+-- ARGV[4]  the last beat that was seen. ARGV[5]  how many members of `held` at most, but for those that share the last beat.
+-- Returns the last beat there was, and for each: the first and the last name, beat, length, worker; in order of beats.
 
 local answers = { text(tonumber(call("HGET", KEYS[1], "beat") or "0")) }
-local found = call("ZRANGEBYSCORE", base .. "leases", "(" .. ARGV[4], "+inf", "WITHSCORES", "LIMIT", 0, ARGV[5])
-for i = 1, #found, 2 do
-  local held = call("HGET", base .. "held", found[i])
-  if held then
-    local window, worker = string.match(held, "^%S+ %S+ %S+ %S+ %S+ %S+ (%S+) %S+ %S+ (%S+)")
-    answers[#answers + 1] = { found[i], text(tonumber(found[i + 1])), window, worker }
+local found = call("ZRANGEBYSCORE", base .. "leases", "(" .. ARGV[4], "+inf", "LIMIT", 0, ARGV[5])
+
+local seen, last = {}, nil
+local function answer(name)
+  local hold = not seen[name] and holds.find(name)
+  if hold then
+    local window, beat, worker = string.match(hold.terms, "^%S+ %S+ %S+ %S+ %S+ %S+ (%S+) %S+ (%S+) (%S+)")
+    answers[#answers + 1] = { name, name_of(hold.last), beat, window, worker }
+    seen[name], last = true, beat
+  end
+end
+
+for _, name in ipairs(found) do
+  answer(name)
+end
+-- Members that were split share a beat, and who goes on behind it must have seen them all.
+if last and #found == tonumber(ARGV[5]) then
+  for _, name in ipairs(call("ZRANGEBYSCORE", base .. "leases", last, last)) do
+    answer(name)
   end
 end
 return answers

@@ -1,5 +1,6 @@
--- The part that all scripts begin with: what a task is in Redis. Behind it come, in this order, numbers.lua (orders by number),
--- gates.lua (what counts, and the limits that count it), lanes.lua (the lines of ready tasks) and task.lua (where a task moves between the orders).
+-- The part that all scripts begin with: what a task is in Redis. Behind it come, in this order, held.lua (who holds running tasks),
+-- numbers.lua (orders by number), gates.lua (what counts, and the limits that count it), lanes.lua (the lines of ready tasks) and
+-- task.lua (where a task moves between the orders).
 --
 -- KEYS[1]  the key `meta`; every other key of the store has the same beginning, which is a hash tag.
 -- ARGV[1]  "1" if this very call was sent before and its answer was lost, else "0". In a store that is spread (spread.rs)
@@ -14,11 +15,8 @@
 --   tasks     the line below, which is all that scripts need to know of a task, a line break, and the record as it was last
 --             written by Rust
 --   bodies    the body, which never changes
---   held      of a running task: its revision, number and secret of its token, number of the call that claimed it, length of
---             the lease, moment of the claim or "-" if the record has it, length since it was extended, end, beat, worker; and "x" once
---             the lease was noticed as lost
 --   progress  what the worker reported of it
--- A claim writes only `held`, which goes before what the line says of revision, state and wake. The set `awaited` has the names
+-- A claim writes only `held` (held.lua), which goes before what the line says of revision, state and wake. The set `awaited` has the names
 -- of those whose end others wait for, as their lines say.
 --
 -- Numbers travel as text wherever nothing is computed with them: Lua has no integers and would round their printing.
@@ -145,42 +143,4 @@ end
 local function line_of(row)
   return table.concat({ row.revision, row.order, row.state, row.priority, row.class, row.created, row.wake,
     row.prune, row.expires, row.awaited, row.group, row.nonce, row.queue, row.kind, row.ready, row.key }, " ")
-end
-
-local function find(name)
-  local value = call("HGET", base .. "tasks", name)
-  if not value then
-    return nil
-  end
-  local row, held = parse(value), call("HGET", base .. "held", name)
-  if held then
-    row.held, row.state, row.wake = held, RUNNING, "-"
-    row.revision, row.nonce = string.match(held, "^(%S+) %S+ %S+ (%S+) ")
-  end
-  return row
-end
-
--- Writes the line of a task and its record.
-local function write_row(name, row, record)
-  call("HSET", base .. "tasks", name, line_of(row) .. "\n" .. record)
-end
-
--- It runs no more.
-local function let_go(name)
-  call("HDEL", base .. "held", name)
-  call("HDEL", base .. "progress", name)
-end
-
--- Everything of a task that Rust reads; the body is large, so it comes only when asked for.
-local function show(name, with_body)
-  local value = call("HGET", base .. "tasks", name)
-  if not value then
-    return false
-  end
-  local held = call("HGET", base .. "held", name)
-  local progress = held and call("HGET", base .. "progress", name)
-  if with_body then
-    return { value, held, progress, call("HGET", base .. "bodies", name), name }
-  end
-  return { value, held, progress, name }
 end

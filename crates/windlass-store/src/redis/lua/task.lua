@@ -19,6 +19,19 @@ local function enter_ends(name, row)
   end
 end
 
+-- A task leaves where it stood with its end.
+local function leave_ends(name, row)
+  local order = end_key(row)
+  if order ~= "prunes" then
+    stand(order, name, false)
+  elseif places.prunes and places.prunes[name] then
+    -- It entered by this call.
+    places.prunes[name] = nil
+  else
+    numbers.spare(row.prune, name)
+  end
+end
+
 -- Takes a task out of every order that its line says it is in. `gone` says that it has left the line of ready tasks already.
 local function leave(name, row, gone)
   count(row, -1)
@@ -28,18 +41,16 @@ local function leave(name, row, gone)
     if not gone then
       leave_line(name, row)
     end
-  elseif row.state == RUNNING then
-    stand("leases", name, false)
   end
   if row.wake ~= "-" then
     stand("wakes", name, false)
   end
   if row.prune ~= "-" then
-    stand(end_key(row), name, false)
+    leave_ends(name, row)
   end
 end
 
--- Puts a task that is counted into every order that its line says it is in. A lease enters its own with a beat, where it is given.
+-- Puts a task that is counted into every order that its line says it is in. Who holds it is said where it is given (held.lua).
 local function take_places(name, row)
   numbers.enter("state/" .. row.state, name)
   if row.state == PENDING then
@@ -194,8 +205,8 @@ local function place_new(shape)
     return
   end
   local runs = numbers.runs_of(shape.names)
-  numbers.put("state/" .. PENDING, shape.names, runs)
-  numbers.put("age/" .. shape.queue, shape.names, runs)
+  numbers.put("state/" .. PENDING, runs)
+  numbers.put("age/" .. shape.queue, runs)
   enter_lane(shape, shape.names, shape.numbers)
 end
 
@@ -262,7 +273,7 @@ local function change(at)
     write_row(name, row, ARGV[at + 12])
     if row.held then
       local token, length, rest = string.match(row.held, "^%S+ (%S+ %S+) %S+ (%S+) %S+ (.*)$")
-      call("HSET", base .. "held", name, table.concat({ row.revision, token, nonce, length, "-", rest }, " "))
+      holds.set(name, table.concat({ row.revision, token, nonce, length, "-", rest }, " "))
     end
     return { "done", row.order, row.awaited }
   end

@@ -112,7 +112,7 @@ local function set_awaited(name, awaited)
     return
   end
   if row.prune ~= "-" then
-    stand(end_key(row), name, false)
+    leave_ends(name, row)
   end
   row.awaited = awaited
   call(awaited == "1" and "SADD" or "SREM", base .. "awaited", name)
@@ -220,8 +220,7 @@ acts.back = function()
   enter(name, row)
   if lease ~= "" then
     local beat = text(call("HINCRBY", KEYS[1], "beat", 1))
-    stand("leases", name, beat)
-    call("HSET", base .. "held", name, table.concat({ lease, beat, worker }, " "))
+    holds.set(name, table.concat({ lease, beat, worker }, " "))
   end
   if unique ~= "" then
     call("HSET", base .. "unique", unique, name)

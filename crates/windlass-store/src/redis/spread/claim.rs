@@ -119,7 +119,7 @@ impl Served {
                 return Ok(());
             }
             let one = Claim { queues: vec![queue.clone()], max: left, seed: seed(claim, i), ..claim.clone() };
-            for task in shared.claim_all(&[&one]).await?.pop().unwrap_or_default() {
+            for task in shared.claim_one(&one).await? {
                 bytes += task.bytes();
                 self.0.push((task, Arc::clone(shared)));
             }
@@ -173,13 +173,13 @@ impl Served {
         let asked = wanted.into_iter().map(|(i, max)| {
             let (queue, shared) = &queues[i];
             let one = Claim { queues: vec![queue.clone()], max, seed: draws.next_u64(), ..claim.clone() };
-            async move { (i, shared.claim_all(&[&one]).await) }
+            async move { (i, shared.claim_one(&one).await) }
         });
         let mut served: BTreeMap<usize, VecDeque<Task>> = BTreeMap::new();
         let mut failed = None;
         for (i, answer) in futures_util::future::join_all(asked.collect::<Vec<_>>()).await {
             match answer {
-                Ok(mut answer) => drop(served.insert(i, answer.pop().unwrap_or_default().into())),
+                Ok(answer) => drop(served.insert(i, answer.into())),
                 Err(error) => failed = Some(error),
             }
         }

@@ -14,7 +14,7 @@ use windlass_core::{Change, NewTask, Record, State, TaskId, Transition, transiti
 use windlass_store::clock::ManualClock;
 use windlass_store::{Claim, Clock, Committed, Inserted, Store};
 
-use super::shared::{add, claim, task};
+use super::shared::{add, claim, name, task};
 use super::{fresh_url, open, server};
 
 /// Only a store that forgot something ever takes this long.
@@ -211,6 +211,37 @@ async fn what_was_forgotten_by_a_call_that_was_not_answered_is_told_as_done() {
     let answers = removing.await.expect("no panic").expect("commit");
     assert!(matches!(answers[..], [Committed::Done(_)]), "{answers:?}");
     assert_eq!(pair.there.ledger().await.expect("ledger").removed, 1);
+}
+
+/// Of those that it was given by the call that was not answered, one was cancelled meanwhile, and one is held by another.
+#[tokio::test]
+async fn a_claim_that_was_not_answered_gets_what_it_still_holds() {
+    let pair = Pair::start().await;
+    add(&pair.here, (0..10).map(|i| task(&format!("a{i}"), pair.now)).collect()).await;
+    pair.way.loses.send_replace(Some("weighted"));
+    let (here, many) = (Arc::clone(&pair.here), Claim { max: 10, types: Some(vec![name("t")]), ..claim() });
+    let claiming = tokio::spawn(async move { here.claim(many).await });
+    let runs = |found: Option<&Record>| found.is_some_and(|found| matches!(found.state, State::Running(_)));
+    let mut held = Vec::new();
+    for i in 0..10 {
+        held.extend(pair.wait_for(&format!("a{i}"), runs).await);
+    }
+    let cancel = transition::cancel(&held[3], pair.now).expect("decided").expect("a change");
+    pair.done(of(&held[3], cancel)).await;
+    let State::Running(lease) = &held[7].state else { panic!("{:?}", held[7]) };
+    let release =
+        transition::release(&held[7], lease.token, None, pair.now).expect("held").expect("a change");
+    pair.done(of(&held[7], release)).await;
+    assert_eq!(pair.claimed().await.id, held[7].id);
+    pair.way.loses.send_replace(None);
+    let got = claiming.await.expect("no panic").expect("claim");
+    let got: Vec<Record> = got.into_iter().map(|task| task.record).collect();
+    let mut expected = held;
+    expected.retain(|record| !["a3", "a7"].contains(&record.id.as_str()));
+    assert_eq!(got, expected);
+    let ends = got.iter().map(|record| pair.completion(record)).collect();
+    let answers = pair.here.commit(ends).await.expect("commit");
+    assert!(answers.iter().all(|answer| matches!(answer, Committed::Done(_))), "{answers:?}");
 }
 
 /// The caller goes away when it was served and has not looked yet.

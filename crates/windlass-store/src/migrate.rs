@@ -1,8 +1,8 @@
 //! Moving everything from one store into another, of whatever kind.
 //!
-//! Tasks keep their numbers, so the copy is the same store in another place: lists, places in line, workflows and operations under way
-//! mean what they meant before. That is possible only in a store that has no tasks of its own, and is why a destination with
-//! others is refused.
+//! Tasks keep their numbers, or at least the order of these (`numbers.rs`), so the copy is the same store in another place: lists, places in
+//! line, workflows and operations under way mean what they meant before. That is possible only in a store that has no tasks of its own,
+//! and is why a destination with others is refused.
 //!
 //! The steps are [`survey`], which refuses what cannot be done before anything is written; [`copy`]; and [`verify`], which reads both
 //! stores again from the first task to the last. Memory holds a page of each. Every write can be repeated: a run that was killed is
@@ -17,6 +17,8 @@
 mod compare;
 mod copy;
 mod keys;
+mod needs;
+mod numbers;
 mod pairs;
 mod survey;
 #[cfg(test)]
@@ -24,7 +26,7 @@ mod tests;
 mod verify;
 mod walk;
 
-use windlass_core::{State, Task, TaskId, transition};
+use windlass_core::{State, Task, TaskId};
 
 pub use copy::{Copied, copy};
 pub use survey::{Survey, look, survey};
@@ -82,8 +84,18 @@ pub enum Error {
     From(store::Error),
     #[error("the destination: {0}")]
     To(store::Error),
-    #[error("the source uses {feature}, which the {store} store does not have")]
-    Unsupported { feature: Feature, store: &'static str },
+    /// Nothing was written.
+    #[error("{what} needs {feature}, which the {store} store does not have")]
+    Unsupported {
+        /// Such as "task x", the first that was met.
+        what: String,
+        feature: Feature,
+        store: &'static str,
+    },
+    #[error(
+        "the numbers of its tasks would become too large: it was moved into and out of clusters too often"
+    )]
+    Numbers,
     #[error("{0} tasks are running")]
     Running(u64),
     /// Nothing was written.
@@ -105,6 +117,7 @@ impl Error {
             Error::From(_) => "source_failed",
             Error::To(_) => "destination_failed",
             Error::Unsupported { .. } => "unsupported_by_store",
+            Error::Numbers => "numbers_used_up",
             Error::Running(_) => "tasks_running",
             Error::NotEmpty(_) => "destination_not_empty",
             Error::Clash(_) => "destination_clash",
@@ -112,24 +125,6 @@ impl Error {
             Error::Changed => "source_changed",
             Error::Different { .. } => "copy_differs",
         }
-    }
-}
-
-impl Job<'_> {
-    /// A task as it is to be at the destination.
-    fn moved(&self, mut task: Task) -> Task {
-        if self.running == Running::Release
-            && let State::Running(lease) = &task.record.state
-        {
-            let token = lease.token;
-            // At a moment of the task's own, so that a run that goes on writes what the first one wrote.
-            let at = task.record.updated_at;
-            if let Ok(Some(change)) = transition::release(&task.record, token, None, at) {
-                let order = task.record.order;
-                task.record.evolve(&change, order);
-            }
-        }
-        task
     }
 }
 

@@ -120,7 +120,7 @@ use crate::store::{
 };
 use hints::{Hint, Horizon, Loop};
 use link::{Answer, Args};
-pub use open::{exists, open};
+pub use open::{exists, open, open_alone};
 pub use options::{Options, PREFIX_DEFAULT};
 use script::Script;
 
@@ -193,13 +193,6 @@ impl Shared {
             self.heed(hint);
         }
         answer
-    }
-}
-
-impl RedisStore {
-    /// How many other processes use the store, as far as Redis can tell. It may take as long as one that died still leads.
-    pub async fn others(&self) -> Result<u64, Error> {
-        self.shared.others().await
     }
 }
 
@@ -366,7 +359,7 @@ impl Store for RedisStore {
     }
 
     async fn restore(&self, restore: Restore) -> Result<Vec<Restored>, Error> {
-        self.shared.restore(restore).await
+        self.shared.restore(restore, None).await
     }
 
     fn signals(&self) -> &Signals {

@@ -16,7 +16,7 @@ use crate::memory::MemoryStore;
 use crate::migrate::{self, Copied, Job, Running, Verified};
 use crate::store::{
     Claim, Extended, Feature, Insert, InsertWorkflow, Inserted, List, Moved, OperationChange, Restore,
-    Restored, SetLimit, WriteOperation,
+    Restored, SetLimit, Store, WriteOperation,
 };
 
 fn other(h: &Harness) -> Harness {
@@ -145,18 +145,19 @@ pub async fn what_another_store_had_goes_on_here(h: &mut Harness) {
     assert!(ours.len() >= 6, "{:?}", ids(&ours));
     let claims = ours.iter().map(|task| token(&task.record).number);
     assert!(claims.min() > Some(token(&held).number), "numbers of leases only grow");
-    let told = |store: &Harness| {
-        let store = Arc::clone(&store.store);
+    let told = |store: &Harness, number: fn(&dyn Store, u64) -> u64| {
+        let (store, here) = (Arc::clone(&store.store), Arc::clone(&h.store));
         async move {
             let endings = store.endings(1000).await.expect("endings");
             let pairs = endings.into_iter().map(|ending| {
-                let children: Vec<u64> = ending.children.iter().map(|child| child.seq).collect();
-                (ending.parent, ending.ended, children)
+                let children = ending.children.iter().map(|child| number(&*here, child.seq));
+                (number(&*here, ending.parent), ending.ended, children.collect::<Vec<u64>>())
             });
             pairs.collect::<Vec<_>>()
         }
     };
-    assert_eq!(told(h).await, told(&source).await);
+    let here = |store: &dyn Store, number| store.capabilities().number_for(&name("q"), number);
+    assert_eq!(told(h, |_, number| number).await, told(&source, here).await);
     let newest = h.peek("newer").await.seq;
     let highest = h.walk(List { limit: 1000, ..List::default() }).await[0].record.seq;
     assert_eq!(newest, highest, "numbers of tasks only grow");
@@ -192,7 +193,11 @@ pub async fn what_is_in_the_way_is_a_clash(h: &mut Harness) {
     let source = other(h);
     source.add_named(&["a", "b"]).await;
     h.add_named(&["x", "b"]).await;
-    let tasks = source.walk(List { limit: 10, ..List::default() }).await;
+    let mut tasks = source.walk(List { limit: 10, ..List::default() }).await;
+    // Whatever numbers this store gives: b is the same task, and a comes with the number of x.
+    for (task, own) in tasks.iter_mut().zip([h.peek("b").await, h.peek("x").await]) {
+        (task.record.seq, task.record.order) = (own.seq, own.order);
+    }
     let restore = |waits_for: &[u64]| {
         let moved = |task: &windlass_core::Task| Moved { task: task.clone(), waits_for: waits_for.to_vec() };
         Restore { at: h.wall(), tasks: tasks.iter().map(moved).collect(), ..Restore::default() }
@@ -200,7 +205,8 @@ pub async fn what_is_in_the_way_is_a_clash(h: &mut Harness) {
     let answers = h.store.restore(restore(&[])).await.expect("restore");
     assert_eq!(answers, [Restored::There, Restored::Clash], "newest first: the number of a is taken by x");
     assert_eq!(h.store.peek(&id("a")).await.expect("peek"), None);
-    let answers = h.store.restore(restore(&[77])).await.expect("restore");
+    let nobody = tasks[0].record.seq + 77 * h.store.capabilities().parts;
+    let answers = h.store.restore(restore(&[nobody])).await.expect("restore");
     assert_eq!(answers, [Restored::Clash, Restored::Clash], "nobody can wait for what is not there");
     let job = Job { from: &*source.store, to: &*h.store, running: Running::Keep, at: h.wall() };
     let refused = migrate::survey(&job, &mut |_| {}).await.expect_err("x is not of the source");

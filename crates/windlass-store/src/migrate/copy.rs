@@ -1,12 +1,13 @@
 //! Writing what the source has into the destination.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use windlass_core::flow::Status;
 use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{Name, StateName, Task, Workflow};
 
+use super::numbers::Numbers;
 use super::pairs::waits_for;
 use super::walk::{Named, Tasks};
 use super::{Error, Job, Progress, Survey, Watch, task_name};
@@ -31,16 +32,20 @@ pub async fn copy(job: &Job<'_>, survey: &Survey, watch: Watch<'_>) -> Result<Co
     }
     copied.limits = limits(job).await?;
     copied.schedules = schedules(job).await?;
-    copied.operations = operations(job).await?;
+    let numbers = Numbers::new(job, survey.room);
+    copied.operations = operations(job, &numbers).await?;
     let mut tasks = Tasks::new(job.from, &[]);
     loop {
         let batch = tasks.batch().await.map_err(Error::From)?;
         if batch.is_empty() {
             break;
         }
-        let workflows = workflows_of(job, &batch).await?;
-        let moved = |task| Moved { task: job.moved(task), waits_for: Vec::new() };
-        put(job, workflows, batch.into_iter().map(moved).collect(), &mut copied).await?;
+        let workflows = workflows_of(job, &numbers, &batch).await?;
+        let mut moved = Vec::with_capacity(batch.len());
+        for task in batch {
+            moved.push(Moved { task: numbers.moved(task).await?, waits_for: Vec::new() });
+        }
+        put(job, workflows, moved, &mut copied).await?;
         watch(Progress { step: "copying", done: copied.added + copied.there, total: survey.tasks });
     }
     // Now everybody is there who may be waited for.
@@ -48,8 +53,8 @@ pub async fn copy(job: &Job<'_>, survey: &Survey, watch: Watch<'_>) -> Result<Co
     loop {
         let mut waiting = Vec::new();
         for task in blocked.batch().await.map_err(Error::From)? {
-            let waits_for = waits_for(job.from, &task).await?;
-            waiting.push(Moved { task, waits_for });
+            let waits_for = waits_for(job.from, &numbers, &task).await?;
+            waiting.push(Moved { task: numbers.moved(task).await?, waits_for });
         }
         if waiting.is_empty() {
             return Ok(copied);
@@ -77,13 +82,14 @@ async fn put(
     Ok(())
 }
 
-async fn workflows_of(job: &Job<'_>, tasks: &[Task]) -> Result<Vec<Workflow>, Error> {
-    let links = tasks.iter().filter_map(|task| task.body.links.as_ref());
-    let ids: HashSet<&Name> = links.filter_map(|links| links.workflow.as_ref()).collect();
-    let mut workflows = Vec::with_capacity(ids.len());
-    for id in ids {
-        let found = job.from.workflow(id).await.map_err(Error::From)?;
-        workflows.push(found.ok_or_else(|| Error::Damaged(format!("the workflow {id} is not there")))?);
+async fn workflows_of(job: &Job<'_>, numbers: &Numbers<'_>, tasks: &[Task]) -> Result<Vec<Workflow>, Error> {
+    let of = |task: &'_ Task| Some((task.body.links.as_ref()?.workflow.clone()?, task.record.queue.clone()));
+    let queues: HashMap<Name, Name> = tasks.iter().filter_map(of).collect();
+    let mut workflows = Vec::with_capacity(queues.len());
+    for (id, queue) in queues {
+        let found = job.from.workflow(&id).await.map_err(Error::From)?;
+        let found = found.ok_or_else(|| Error::Damaged(format!("the workflow {id} is not there")))?;
+        workflows.push(numbers.workflow(&queue, found)?);
     }
     Ok(workflows)
 }
@@ -131,7 +137,7 @@ async fn schedules(job: &Job<'_>) -> Result<u64, Error> {
     }
 }
 
-async fn operations(job: &Job<'_>) -> Result<u64, Error> {
+async fn operations(job: &Job<'_>, numbers: &Numbers<'_>) -> Result<u64, Error> {
     let mut operations = Named::<Operation>::new(job.from);
     let mut count = 0;
     loop {
@@ -140,7 +146,9 @@ async fn operations(job: &Job<'_>) -> Result<u64, Error> {
             return Ok(count);
         }
         count += page.len() as u64;
-        let restore = Restore { at: job.at, operations: page, ..Restore::default() };
+        let operations =
+            page.into_iter().map(|operation| numbers.operation(operation)).collect::<Result<_, _>>()?;
+        let restore = Restore { at: job.at, operations, ..Restore::default() };
         job.to.restore(restore).await.map_err(Error::To)?;
     }
 }

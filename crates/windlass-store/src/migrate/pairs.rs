@@ -8,22 +8,31 @@ use std::cmp::Reverse;
 
 use windlass_core::{Ended, Record, State, Task};
 
+use super::numbers::Numbers;
 use super::{Error, task_name};
 use crate::store::Store;
 
-pub(super) async fn waits_for(store: &dyn Store, task: &Task) -> Result<Vec<u64>, Error> {
+/// Their numbers are those of the destination.
+pub(super) async fn waits_for(
+    store: &dyn Store,
+    numbers: &Numbers<'_>,
+    task: &Task,
+) -> Result<Vec<u64>, Error> {
     let State::Blocked { open } = task.record.state else { return Ok(Vec::new()) };
     let parents = store.peek_all(task.body.dependencies()).await.map_err(Error::From)?;
     let mut parents: Vec<Record> = parents.into_iter().flatten().filter(|parent| parent.awaited).collect();
     parents.sort_by_key(|parent| (certainty(parent, task.record.seq), Reverse(parent.seq)));
-    let mut numbers: Vec<u64> = parents.into_iter().map(|parent| parent.seq).collect();
-    numbers.dedup();
-    if numbers.len() < open as usize {
-        let (what, found) = (task_name(&task.record.id), numbers.len());
+    parents.dedup_by_key(|parent| parent.seq);
+    if parents.len() < open as usize {
+        let (what, found) = (task_name(&task.record.id), parents.len());
         return Err(Error::Damaged(format!("{what} waits for {open} tasks, of which {found} are there")));
     }
-    numbers.truncate(open as usize);
-    Ok(numbers)
+    parents.truncate(open as usize);
+    let mut waits_for = Vec::with_capacity(parents.len());
+    for parent in &parents {
+        waits_for.push(numbers.of(parent).await?);
+    }
+    Ok(waits_for)
 }
 
 /// How likely it is that a task still waits for another, the likeliest first. An id may have been given to a younger task after the one

@@ -1,13 +1,14 @@
 //! What there is to move, and whether it can be.
 
 use windlass_core::flow::Status;
-use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{StateName, Task, Workflow};
 
+use super::needs::check_features;
+use super::numbers::Numbers;
 use super::walk::{Named, Tasks};
 use super::{Error, Job, Progress, Running, Watch, compare, kept, task_name};
-use crate::store::{Feature, Ledger, QueueCounts};
+use crate::store::{Ledger, QueueCounts};
 
 /// What the source has.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +20,8 @@ pub struct Survey {
     pub ledger: Ledger,
     /// Tasks that the destination has already: an earlier run ended before its time.
     pub there: u64,
+    /// The size of the largest workflow, if its tasks have to come closer together (`numbers.rs`).
+    pub(super) room: u64,
 }
 
 /// Looks at both stores, and refuses what cannot be done. Nothing is written.
@@ -27,9 +30,14 @@ pub async fn survey(job: &Job<'_>, watch: Watch<'_>) -> Result<Survey, Error> {
     if survey.running > 0 && job.running == Running::Refuse {
         return Err(Error::Running(survey.running));
     }
-    check_features(job, &survey, watch).await?;
-    check_names(job).await?;
-    let there = check_tasks(job, watch).await?;
+    let numbers = Numbers::new(job, survey.room);
+    if let Some(newest) = Tasks::new(job.from, &[]).next().await.map_err(Error::From)? {
+        // Whether there are numbers for all of them.
+        numbers.moved(newest).await?;
+    }
+    check_features(job, &numbers, &survey, watch).await?;
+    check_names(job, &numbers).await?;
+    let there = check_tasks(job, &numbers, watch).await?;
     Ok(Survey { there, ..survey })
 }
 
@@ -43,48 +51,26 @@ pub async fn look(job: &Job<'_>) -> Result<Survey, Error> {
         running: count(StateName::Running),
         ledger: job.from.ledger().await.map_err(Error::From)?,
         there: 0,
+        room: room(job).await?,
         queues,
     })
 }
 
-/// Whether the destination can do all that the source uses. Only where it lacks something is the source searched for it.
-async fn check_features(job: &Job<'_>, survey: &Survey, watch: Watch<'_>) -> Result<(), Error> {
-    let able = job.to.capabilities();
-    let needs = |feature: Feature, used: bool| match used && !able.has(feature) {
-        true => Err(Error::Unsupported { feature, store: able.name }),
-        false => Ok(()),
-    };
-    if Feature::ALL.into_iter().all(|feature| able.has(feature)) {
-        return Ok(());
-    }
-    needs(Feature::Flow, !Named::<Status>::new(job.from).next().await.map_err(Error::From)?.is_empty())?;
-    let mut schedules = Named::<Schedule>::new(job.from);
-    loop {
-        let page = schedules.next().await.map_err(Error::From)?;
-        needs(Feature::Schedules, !page.is_empty())?;
-        needs(Feature::Flow, page.iter().any(|schedule| schedule.definition.template.key.is_some()))?;
+/// Of a source whose numbers are apart, the size of its largest workflow.
+async fn room(job: &Job<'_>) -> Result<u64, Error> {
+    let (mut workflows, mut room) = (Named::<Workflow>::new(job.from), 1);
+    while job.from.capabilities().parts > 1 {
+        let page = workflows.next().await.map_err(Error::From)?;
         if page.is_empty() {
             break;
         }
+        room = page.iter().map(|workflow| u64::from(workflow.size)).chain([room]).max().unwrap_or(1);
     }
-    let operations = Named::<Operation>::new(job.from).next().await.map_err(Error::From)?;
-    needs(Feature::Operations, !operations.is_empty())?;
-    let mut tasks = Tasks::new(job.from, &[]);
-    let mut done = 0;
-    while let Some(task) = tasks.next().await.map_err(Error::From)? {
-        let links = task.body.links.as_ref();
-        needs(Feature::Flow, task.record.key.is_some())?;
-        needs(Feature::UniqueKeys, task.record.unique.is_some())?;
-        needs(Feature::Dependencies, links.is_some_and(|links| !links.dependencies.is_empty()))?;
-        needs(Feature::Workflows, task.record.member)?;
-        done += 1;
-        watch(Progress { step: "looking", done, total: survey.tasks });
-    }
-    Ok(())
+    Ok(room)
 }
 
 /// Whether what has a name at the destination is of the source.
-async fn check_names(job: &Job<'_>) -> Result<(), Error> {
+async fn check_names(job: &Job<'_>, numbers: &Numbers<'_>) -> Result<(), Error> {
     let foreign = |what: String| Err(Error::NotEmpty(format!("it has {what}, which the source has not")));
     let mut schedules = Named::<Schedule>::new(job.to);
     loop {
@@ -116,8 +102,9 @@ async fn check_names(job: &Job<'_>) -> Result<(), Error> {
         let page = workflows.next().await.map_err(Error::To)?;
         for workflow in &page {
             let ours = job.from.workflow(&workflow.id).await.map_err(Error::From)?;
-            if ours.map(|ours| ours.first) != Some(workflow.first) {
-                return foreign(format!("the workflow {}", workflow.id));
+            match ours {
+                Some(ours) if numbers.begin_alike(&ours, workflow)? => {}
+                _ => return foreign(format!("the workflow {}", workflow.id)),
             }
         }
         if page.is_empty() {
@@ -127,7 +114,7 @@ async fn check_names(job: &Job<'_>) -> Result<(), Error> {
 }
 
 /// Whether all tasks of the destination are of the source, and as they are there; how many there are.
-async fn check_tasks(job: &Job<'_>, watch: Watch<'_>) -> Result<u64, Error> {
+async fn check_tasks(job: &Job<'_>, numbers: &Numbers<'_>, watch: Watch<'_>) -> Result<u64, Error> {
     let ledger = job.to.ledger().await.map_err(Error::To)?;
     if ledger.removed > 0 {
         return Err(Error::NotEmpty("it was in use before, and removed tasks".to_owned()));
@@ -146,7 +133,7 @@ async fn check_tasks(job: &Job<'_>, watch: Watch<'_>) -> Result<u64, Error> {
             let Some(ours) = ours else {
                 return Err(Error::NotEmpty(format!("it has {what}, which the source has not")));
             };
-            let differing = compare::tasks(&kept(job.moved(ours)), &kept(task));
+            let differing = compare::tasks(&kept(numbers.moved(ours).await?), &kept(task));
             if !differing.is_empty() {
                 let fields = differing.join(", ");
                 return Err(Error::NotEmpty(format!(

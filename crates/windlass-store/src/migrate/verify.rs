@@ -8,6 +8,7 @@ use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{Name, Record, State, StateName, Task, Workflow};
 
+use super::numbers::{InOrder, Numbers};
 use super::walk::{Named, Tasks};
 use super::{
     DIFFERENCES_MAX, Difference, Error, Job, Progress, Running, Survey, Watch, compare, kept, keys, task_name,
@@ -24,17 +25,18 @@ pub struct Verified {
     pub workflows: u64,
     /// Tasks by state, of each queue.
     pub queues: BTreeMap<Name, [u64; 8]>,
-    /// SHA-256 over all tasks of either store, as they are written on disk.
+    /// SHA-256 over all tasks of either store in the order of their numbers, as they are written on disk but for these.
     pub digest: String,
 }
 
 /// Reads both stores again, from the first task to the last.
 pub async fn verify(job: &Job<'_>, survey: &Survey, watch: Watch<'_>) -> Result<Verified, Error> {
     let mut found = Found::default();
-    let mut verified = tasks(job, survey, &mut found, watch).await?;
+    let numbers = Numbers::new(job, survey.room);
+    let mut verified = tasks(job, &numbers, survey, &mut found, watch).await?;
     queues(job, survey, &verified, &mut found).await?;
-    verified.workflows = workflows(job, &mut found).await?;
-    others(job, &mut found).await?;
+    verified.workflows = workflows(job, &numbers, &mut found).await?;
+    others(job, &numbers, &mut found).await?;
     if job.from.ledger().await.map_err(Error::From)? != survey.ledger {
         return Err(Error::Changed);
     }
@@ -62,21 +64,22 @@ impl Found {
 /// Both are in the same order, so one walk through each is enough.
 async fn tasks(
     job: &Job<'_>,
+    numbers: &Numbers<'_>,
     survey: &Survey,
     found: &mut Found,
     watch: Watch<'_>,
 ) -> Result<Verified, Error> {
-    let (mut ours, mut theirs) = (Tasks::new(job.from, &[]), Tasks::new(job.to, &[]));
+    let (mut ours, mut theirs) = (InOrder::new(numbers), Tasks::new(job.to, &[]));
     let (mut our_digest, mut their_digest) = (Sha256::new(), Sha256::new());
     let mut verified = Verified::default();
     let mut holders: Vec<Record> = Vec::new();
-    let mut next_ours = ours.next().await.map_err(Error::From)?;
+    let mut next_ours = ours.next().await?;
     let mut next_theirs = theirs.next().await.map_err(Error::To)?;
     loop {
         let (our_seq, their_seq) = (number(&next_ours), number(&next_theirs));
         let (mut left, mut right) = (None, None);
         if our_seq >= their_seq {
-            left = std::mem::replace(&mut next_ours, ours.next().await.map_err(Error::From)?);
+            left = std::mem::replace(&mut next_ours, ours.next().await?);
         }
         if their_seq >= our_seq {
             right = std::mem::replace(&mut next_theirs, theirs.next().await.map_err(Error::To)?);
@@ -88,8 +91,7 @@ async fn tasks(
         if holders.len() >= KEYS_MAX || right.is_none() {
             check_keys(job, &std::mem::take(&mut holders), found).await?;
         }
-        let left = left.map(|task| kept(job.moved(task)));
-        let right = right.map(kept);
+        let (left, right) = (left.map(kept), right.map(kept));
         add(&mut our_digest, left.as_ref());
         add(&mut their_digest, right.as_ref());
         match (&left, &right) {
@@ -124,7 +126,7 @@ fn number(task: &Option<Task>) -> Option<u64> {
 
 fn add(digest: &mut Sha256, task: Option<&Task>) {
     let Some(Task { record, body }) = task else { return };
-    digest.update(record.seq.to_be_bytes());
+    let record = &Record { seq: 0, order: 0, ..record.clone() };
     for name in [&record.queue, &record.kind] {
         digest.update(name.as_str());
         digest.update([0]);
@@ -154,14 +156,21 @@ async fn check_pairs(job: &Job<'_>, task: &Task, found: &mut Found) -> Result<()
     Ok(())
 }
 
-/// Whoever has a unique key must be known to have it.
+/// Whoever has a unique key must be known to have it. Keys are asked for together in queues that are together.
 async fn check_keys(job: &Job<'_>, records: &[Record], found: &mut Found) -> Result<(), Error> {
-    let holders = keys::holders(job, records).await.map_err(Error::To)?;
-    for (record, holder) in records.iter().zip(holders) {
-        match holder {
-            Some(holder) if holder == record.id => {}
-            Some(holder) => found.note(task_name(&record.id), format!("has lost its unique key to {holder}")),
-            None => found.note(task_name(&record.id), "does not hold its unique key"),
+    let mut places: BTreeMap<u64, Vec<Record>> = BTreeMap::new();
+    for record in records {
+        places.entry(job.to.capabilities().part_of(&record.queue)).or_default().push(record.clone());
+    }
+    for records in places.into_values() {
+        let holders = keys::holders(job, &records).await.map_err(Error::To)?;
+        for (record, holder) in records.iter().zip(holders) {
+            let what = task_name(&record.id);
+            match holder {
+                Some(holder) if holder == record.id => {}
+                Some(holder) => found.note(what, format!("has lost its unique key to {holder}")),
+                None => found.note(what, "does not hold its unique key"),
+            }
         }
     }
     Ok(())
@@ -194,7 +203,7 @@ async fn queues(job: &Job<'_>, survey: &Survey, verified: &Verified, found: &mut
     Ok(())
 }
 
-async fn workflows(job: &Job<'_>, found: &mut Found) -> Result<u64, Error> {
+async fn workflows(job: &Job<'_>, numbers: &Numbers<'_>, found: &mut Found) -> Result<u64, Error> {
     let mut ours = Named::<Workflow>::new(job.from);
     let mut count = 0;
     loop {
@@ -211,7 +220,14 @@ async fn workflows(job: &Job<'_>, found: &mut Found) -> Result<u64, Error> {
                     true => Workflow { by_state: workflow.by_state, ..it },
                     false => it,
                 });
-            if theirs.as_ref() != Some(&workflow) {
+            let same = match &theirs {
+                Some(theirs) => {
+                    numbers.begin_alike(&workflow, theirs)?
+                        && Workflow { first: workflow.first, ..theirs.clone() } == workflow
+                }
+                None => false,
+            };
+            if !same {
                 found.note(format!("workflow {}", workflow.id), "differs or is missing");
             }
         }
@@ -232,7 +248,7 @@ async fn workflows(job: &Job<'_>, found: &mut Found) -> Result<u64, Error> {
 }
 
 /// Schedules, limits and operations: few, so each is asked for by name.
-async fn others(job: &Job<'_>, found: &mut Found) -> Result<(), Error> {
+async fn others(job: &Job<'_>, numbers: &Numbers<'_>, found: &mut Found) -> Result<(), Error> {
     let mut schedules = Named::<Schedule>::new(job.from);
     loop {
         let page = schedules.next().await.map_err(Error::From)?;
@@ -249,7 +265,8 @@ async fn others(job: &Job<'_>, found: &mut Found) -> Result<(), Error> {
     loop {
         let page = operations.next().await.map_err(Error::From)?;
         for operation in &page {
-            if job.to.operation(&operation.id).await.map_err(Error::To)?.as_ref() != Some(operation) {
+            let theirs = job.to.operation(&operation.id).await.map_err(Error::To)?;
+            if theirs != Some(numbers.operation(operation.clone())?) {
                 found.note(format!("operation {}", operation.id), "differs or is missing");
             }
         }

@@ -127,11 +127,16 @@ impl Shared {
     async fn listening(&self) -> Result<u64, Error> {
         let mut ask = redis::cmd("PUBSUB");
         ask.arg("NUMSUB").arg(self.key("hints"));
-        reply::number(match self.link.ask(&ask).await? {
-            redis::Value::Array(pair) => pair.into_iter().nth(1).unwrap_or_default(),
-            redis::Value::Map(pairs) => pairs.into_iter().next().map(|pair| pair.1).unwrap_or_default(),
-            _ => redis::Value::Nil,
-        })
+        let mut listening = 0;
+        // Of a cluster each may listen to another node, and a node counts its own.
+        for answer in self.link.ask_all(&ask).await? {
+            listening += reply::number(match answer {
+                redis::Value::Array(pair) => pair.into_iter().nth(1).unwrap_or_default(),
+                redis::Value::Map(pairs) => pairs.into_iter().next().map(|pair| pair.1).unwrap_or_default(),
+                _ => redis::Value::Nil,
+            })?;
+        }
+        Ok(listening)
     }
 
     fn wake_loops(&self) {

@@ -28,6 +28,26 @@ pub async fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<dyn Sto
     Ok(RedisStore::whole(options, link, durability, clock).await?)
 }
 
+/// Opens a store for whoever wants to be alone with it; `None` if another process uses it, as far as Redis can tell. It may take as long as
+/// one that died still leads.
+pub async fn open_alone(options: Options, clock: Arc<dyn Clock>) -> Result<Option<Arc<dyn Store>>, Error> {
+    let Opening { link, durability, shards } = Opening::look(&options).await?;
+    let (store, others): (Arc<dyn Store>, u64) = if shards > 1 {
+        let spread = Spread::open(&options, link.wire, shards, durability, clock).await?;
+        let others = spread.others().await?;
+        (spread, others)
+    } else {
+        let whole = RedisStore::whole(options, link, durability, clock).await?;
+        let others = whole.shared.others().await?;
+        (whole, others)
+    };
+    if others > 0 {
+        store.close().await?;
+        return Ok(None);
+    }
+    Ok(Some(store))
+}
+
 /// Whether somebody has made a store there. Nothing is written.
 pub async fn exists(options: &Options) -> Result<bool, Error> {
     let wire = options.target.connect().await.map_err(|error| failed("connect", &error))?;

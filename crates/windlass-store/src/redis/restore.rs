@@ -2,6 +2,7 @@
 
 use windlass_core::State;
 
+use super::link::Fence;
 use super::transact::Transaction;
 use super::workflows::encode;
 use super::{Shared, operations, reply, row};
@@ -9,10 +10,12 @@ use crate::embedded::codec;
 use crate::store::{Error, Moved, Restore, Restored};
 
 impl Shared {
-    pub(super) async fn restore(&self, restore: Restore) -> Result<Vec<Restored>, Error> {
+    /// A part of a spread store takes it until the fence.
+    pub(super) async fn restore(&self, restore: Restore, fence: Fence) -> Result<Vec<Restored>, Error> {
         self.check_open()?;
         self.waits.settled().await;
         let mut transaction = Transaction::default();
+        transaction.fence = fence;
         for workflow in &restore.workflows {
             if self.workflow(&workflow.id).await?.is_none() {
                 let value = encode(workflow.size as usize, workflow.created_at, &workflow.fingerprint);

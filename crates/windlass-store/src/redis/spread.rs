@@ -28,9 +28,9 @@
 //!
 //! What must be one commit over several groups: a batch that is added whole, dependencies and workflows between them, a unique
 //! key that is to be taken from a live task of another group, and moving a task there ([`Feature::Together`]); counting tasks of a
-//! type or key in several parts ([`Feature::FlowTogether`], `spread/limits.rs`); tasks with the numbers of another store
-//! ([`Feature::Restore`]). Each is refused before anything is written. Who needs them names the queues alike, or keeps the store in
-//! one slot (`?shards=1`), where nothing is refused.
+//! type or key in several parts ([`Feature::FlowTogether`], `spread/limits.rs`). Each is refused before anything is written. Who needs
+//! them names the queues alike, or keeps the store in one slot (`?shards=1`), where nothing is refused. What another store had is put
+//! in under numbers that say where it is (`spread/restore.rs`).
 
 mod claim;
 mod homes;
@@ -40,6 +40,7 @@ mod limits;
 mod named;
 mod reach;
 mod read;
+mod restore;
 mod statuses;
 mod store;
 
@@ -60,7 +61,7 @@ use super::replicas::Replicas;
 use super::target::Wire;
 use super::{RedisStore, Shared, open, reply};
 use crate::clock::Clock;
-use crate::store::{Durability, Error, Feature, Signals};
+use crate::store::{Durability, Error, Feature, Signals, Store};
 
 /// Enough for the largest clusters that keep one store, few enough to ask all of them.
 pub(super) const SHARDS_DEFAULT: usize = 16;
@@ -152,6 +153,11 @@ impl Spread {
         Ok(spread)
     }
 
+    /// How many other processes use the store: each of them hears the hints of the first part.
+    pub(super) async fn others(&self) -> Result<u64, Error> {
+        self.part(0).others().await
+    }
+
     fn count(&self) -> usize {
         self.parts.len()
     }
@@ -162,8 +168,7 @@ impl Spread {
 
     /// Where the tasks of a queue are.
     fn shard_of(&self, queue: &Name) -> usize {
-        let group = queue.as_str().split(':').next().unwrap_or_default();
-        crc32fast::hash(group.as_bytes()) as usize % self.count()
+        self.capabilities().part_of(queue) as usize
     }
 
     /// Where a task of this number is.
@@ -221,9 +226,5 @@ impl News {
 
 /// What would have to be one commit over queues that are kept apart.
 fn apart() -> Error {
-    unsupported(Feature::Together)
-}
-
-fn unsupported(feature: Feature) -> Error {
-    Error::Unsupported { store: "redis", feature }
+    Error::Unsupported { store: "redis", feature: Feature::Together }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use windlass_core::Name;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     pub name: &'static str,
@@ -11,6 +13,9 @@ pub struct Capabilities {
     /// Whether tasks outlive the process at all.
     pub persistent: bool,
     pub features: &'static [Feature],
+    /// Over how many parts tasks are dealt out by their queues. The number of a task says in which one it is, so the numbers of tasks
+    /// that were added together are so far apart.
+    pub parts: u64,
 }
 
 impl Capabilities {
@@ -21,10 +26,22 @@ impl Capabilities {
         replicas: 0,
         persistent: false,
         features: &Feature::ALL,
+        parts: 1,
     };
 
     pub fn has(&self, feature: Feature) -> bool {
         self.features.contains(&feature)
+    }
+
+    /// Where the tasks of a queue are: those of queues whose names are alike up to the first colon are together.
+    pub fn part_of(&self, queue: &Name) -> u64 {
+        let group = queue.as_str().split(':').next().unwrap_or_default();
+        u64::from(crc32fast::hash(group.as_bytes())) % self.parts
+    }
+
+    /// The number that a task of a store without parts is to have here. Of two the larger one stays the larger.
+    pub fn number_for(&self, queue: &Name, number: u64) -> u64 {
+        number * self.parts + self.part_of(queue)
     }
 }
 

@@ -4,7 +4,7 @@ mod place;
 mod show;
 
 use windlass_store::migrate::{self, Copied, Error, Job, Running, Survey, Verified};
-use windlass_store::{Error as StoreError, SystemClock};
+use windlass_store::{Error as StoreError, Feature, SystemClock};
 
 use super::error::{CONFLICT, ERROR, Failure, UNAVAILABLE};
 use super::output::Output;
@@ -119,6 +119,9 @@ fn failed(error: Error, output: &Output) -> Failure {
     let hint = match &error {
         Error::Running(_) => "stop the workers first, or choose --running keep or release",
         Error::NotEmpty(_) => "name an empty directory, or another ?prefix=",
+        Error::Unsupported { feature: Feature::Together | Feature::FlowTogether, .. } => {
+            "make the destination with ?shards=1: then it is on one node, and nothing is refused"
+        }
         Error::Changed => "stop every broker and worker that uses the source, and begin again",
         Error::Different { .. } => "the source was not touched; empty the destination and begin again",
         Error::From(_) | Error::To(_) => "run the same command again: it goes on where it was",

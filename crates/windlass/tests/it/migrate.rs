@@ -39,13 +39,14 @@ fn shown(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Tasks in every state, and what stands beside them; returns the claimed one.
-fn populate(client: &mut Client) -> Value {
+/// Tasks in every state, and what stands beside them; returns the claimed one. Queues other than the default one begin with `group`.
+fn populate(client: &mut Client, group: &str) -> Value {
+    let (work, quiet) = (format!("{group}work"), format!("{group}quiet"));
     let mut submit = |body: Value| client.post(TASKS, &body.to_string()).expect(201);
-    for (id, queue) in [("done", "work"), ("dead", "work"), ("again", "work"), ("held", "work")] {
-        submit(json!({"id": id, "type": "t", "queue": queue, "max_retries": i32::from(id == "again")}));
+    for id in ["done", "dead", "again", "held"] {
+        submit(json!({"id": id, "type": "t", "queue": work, "max_retries": i32::from(id == "again")}));
     }
-    let claim = json!({"worker_id": "w", "queues": ["work"], "max": 4, "lease_seconds": 600}).to_string();
+    let claim = json!({"worker_id": "w", "queues": [work], "max": 4, "lease_seconds": 600}).to_string();
     let claimed = client.post("/api/v1/claim", &claim).expect(200);
     let tasks = claimed["tasks"].as_array().unwrap().clone();
     let report = |client: &mut Client, task: &Value, verb: &str, mut body: Value| {
@@ -62,9 +63,9 @@ fn populate(client: &mut Client) -> Value {
     submit(json!({"id": "only", "type": "t", "unique_key": "k", "metadata": {"trace": "x"}}));
     submit(json!({"id": "child", "type": "t", "dependencies": ["held", "low"]}));
     submit(json!({"id": "gone", "type": "t"}));
-    submit(json!({"id": "waiting", "type": "t", "queue": "quiet"}));
+    submit(json!({"id": "waiting", "type": "t", "queue": quiet}));
     client.post(&format!("{TASKS}/gone/cancel"), "").expect(200);
-    client.post("/api/v1/queues/quiet/pause", "").expect(200);
+    client.post(&format!("/api/v1/queues/{quiet}/pause"), "").expect(200);
     let schedule = json!({"id": "yearly", "cron": "0 0 1 1 *", "task": {"type": "t"}});
     client.post("/api/v1/schedules", &schedule.to_string()).expect(201);
     let workflow = json!({"id": "flow", "tasks": {"a": {"type": "t"}, "b": {"type": "t", "after": ["a"]}}});
@@ -97,9 +98,18 @@ fn everything(client: &mut Client) -> Value {
 
 #[test]
 fn from_a_directory_to_redis_and_back() {
-    let redis = Redis::start();
+    there_and_back(&Redis::start(), "");
+}
+
+/// Queues whose names are alike up to a colon are together there.
+#[test]
+fn from_a_directory_to_a_cluster_and_back() {
+    there_and_back(&Redis::start_cluster(), "default:");
+}
+
+fn there_and_back(redis: &Redis, group: &str) {
     let broker = BrokerProcess::start();
-    let held = populate(&mut broker.client());
+    let held = populate(&mut broker.client(), group);
     let before = everything(&mut broker.client());
     let first_dir = broker.data_dir();
     let busy = migrate(shown(&first_dir), &redis.url, &[]);
@@ -195,6 +205,24 @@ fn a_move_that_was_killed_goes_on() {
     let refused = migrate(shown(&dir), &redis.url, &[]);
     assert_eq!(refused.code, 4, "{refused:?}");
     assert!(refused.stderr.contains("destination_not_empty"), "{refused:?}");
+}
+
+/// Before anything is written, and told of which task.
+#[test]
+fn what_a_cluster_would_keep_apart_is_refused() {
+    let redis = Redis::start_cluster();
+    let broker = BrokerProcess::start();
+    populate(&mut broker.client(), "");
+    let dir = broker.data_dir();
+    let _stopped = stop(broker);
+    for more in [&["--dry-run"][..], &[]] {
+        let refused = migrate(shown(&dir), &redis.url, more);
+        assert_eq!((refused.code, refused.stdout.as_str()), (1, ""), "{refused:?}");
+        assert!(refused.stderr.contains("task child needs commits over queues"), "{refused:?}");
+        assert!(refused.stderr.contains("unsupported_by_store"), "{refused:?}");
+    }
+    let broker = redis.broker();
+    assert_eq!(broker.client().get("/api/v1/queues").expect(200)["items"], json!([]));
 }
 
 #[test]

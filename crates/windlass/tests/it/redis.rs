@@ -29,12 +29,31 @@ pub(crate) struct Redis {
 
 impl Redis {
     pub(crate) fn start() -> Redis {
+        Redis::start_with(&[])
+    }
+
+    /// A cluster of one node, over whose slots a store is spread as over those of many.
+    pub(crate) fn start_cluster() -> Redis {
+        let mut redis = Redis::start_with(&["--cluster-enabled", "yes"]);
+        redis.say("CLUSTER ADDSLOTSRANGE 0 16383");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !redis.say("CLUSTER INFO").contains("cluster_state:ok") {
+            assert!(Instant::now() < deadline, "the cluster does not come about");
+            // sleep: a cluster tells of what it agreed on only when it is asked.
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        redis.url = format!("redis+cluster://127.0.0.1:{}?prefix=shop", redis.port);
+        redis
+    }
+
+    fn start_with(more: &[&str]) -> Redis {
         let dir = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let child = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
             .args(["--appendonly", "yes", "--appendfsync", "always", "--loglevel", "warning", "--dir"])
             .arg(dir.path())
+            .args(more)
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server, which `cargo xtask test` installs");
@@ -58,6 +77,17 @@ impl Redis {
 
     pub(crate) fn broker(&self) -> BrokerProcess {
         BrokerProcess::start_with(&[("WINDLASS_STORE__URL", &self.url)])
+    }
+}
+
+/// A port that nobody uses; nor the one that a node of a cluster talks to others on, which is 10,000 above.
+fn free_port() -> u16 {
+    loop {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        if port < 55_000 && TcpListener::bind(("127.0.0.1", port + 10_000)).is_ok() {
+            return port;
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{Name, Record, Task, TaskId, Transition, Workflow};
 
-use super::{Spread, unsupported};
+use super::Spread;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Ending, Error, Expire, Extend, Extended, Feature,
     Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
@@ -17,13 +17,14 @@ use crate::store::{
 };
 
 /// What this store can do beside the basics.
-const FEATURES: [Feature; 6] = [
+const FEATURES: [Feature; 7] = [
     Feature::UniqueKeys,
     Feature::Schedules,
     Feature::Operations,
     Feature::Dependencies,
     Feature::Workflows,
     Feature::Flow,
+    Feature::Restore,
 ];
 
 #[async_trait]
@@ -35,6 +36,7 @@ impl Store for Spread {
             replicas: self.replicas,
             persistent: true,
             features: &FEATURES,
+            parts: self.count() as u64,
         }
     }
 
@@ -184,8 +186,8 @@ impl Store for Spread {
         Spread::span(self, span).await
     }
 
-    async fn restore(&self, _: Restore) -> Result<Vec<Restored>, Error> {
-        Err(unsupported(Feature::Restore))
+    async fn restore(&self, restore: Restore) -> Result<Vec<Restored>, Error> {
+        Spread::restore(self, restore).await
     }
 
     fn signals(&self) -> &Signals {

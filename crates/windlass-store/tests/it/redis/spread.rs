@@ -2,6 +2,7 @@
 
 mod failover;
 mod limits;
+mod migrate;
 mod unique;
 
 use std::collections::{BTreeMap, HashSet};

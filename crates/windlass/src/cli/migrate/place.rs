@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use windlass_store::embedded::{self, EmbeddedStore};
-use windlass_store::redis::{self, RedisStore};
+use windlass_store::redis;
 use windlass_store::{Error, Store, SystemClock};
 
 use crate::cli::error::{CONFLICT, ERROR, Failure, NOT_FOUND, UNAVAILABLE};
@@ -90,15 +90,11 @@ impl Place {
             }
             Place::Redis { url, .. } => {
                 let options = redis::Options::parse(url).map_err(failed)?;
-                let store = RedisStore::open(options, SystemClock::shared()).await.map_err(failed)?;
-                if store.others().await.map_err(failed)? > 0 {
-                    let _ = store.close().await;
+                let store = redis::open_alone(options, SystemClock::shared()).await.map_err(failed)?;
+                store.ok_or_else(|| {
                     let message = format!("{self} is in use by another process (store_in_use)");
-                    return Err(
-                        Failure::new(CONFLICT, message).hint("stop its brokers and library workers first")
-                    );
-                }
-                Ok(store)
+                    Failure::new(CONFLICT, message).hint("stop its brokers and library workers first")
+                })
             }
         }
     }

@@ -198,14 +198,19 @@ impl Record {
 
     /// The record of a task just submitted. `seq` comes from the store and is its place in line too.
     pub fn submitted(new: &NewTask, seq: u64) -> Record {
+        Record::submitted_to(new, seq, new.queue.clone(), new.kind.clone())
+    }
+
+    /// The same with names that are shared with other records: those of the task, held by whoever keeps it.
+    pub fn submitted_to(new: &NewTask, seq: u64, queue: Name, kind: Name) -> Record {
         let state = match new.scheduled_at {
             Some(at) if at > new.created_at => State::Scheduled { at },
             _ => State::Pending,
         };
         Record {
             id: new.id.clone(),
-            queue: new.queue.clone(),
-            kind: new.kind.clone(),
+            queue,
+            kind,
             seq,
             revision: 1,
             order: seq,

@@ -117,6 +117,10 @@ impl Record {
         if self.history.len() >= ATTEMPTS_KEPT_MAX {
             self.history.remove(0);
         }
+        // Most tasks have one attempt, and each that ended keeps the room for it.
+        if self.history.is_empty() {
+            self.history.reserve_exact(1);
+        }
         self.history.push(Attempt {
             number: self.attempts,
             worker: lease.worker.clone(),

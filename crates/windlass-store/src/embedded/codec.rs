@@ -4,6 +4,7 @@
 //! are in the log, in memory and in the table. Decoding never guesses: an unknown state or a name that is not valid is
 //! an error, because it means damage or a newer writer.
 
+mod body;
 mod field;
 mod record;
 mod submitted;
@@ -16,11 +17,11 @@ use windlass_core::{
     Token, UniqueKey,
 };
 
+pub(crate) use body::{decode_body, encode_body};
 pub(super) use field::nested;
 pub(crate) use record::encode_record;
 pub(super) use record::write_record;
 pub(super) use submitted::{NewTaskMessage, Writer};
-pub(crate) use submitted::{decode_body, encode_body};
 pub(super) use transition::{TransitionMessage, write_transition};
 
 /// Bytes that cannot be what was written.
@@ -48,8 +49,9 @@ impl From<prost::DecodeError> for Undecodable {
 
 #[derive(Clone, PartialEq, Message)]
 struct RecordMessage {
-    #[prost(string, tag = "1")]
-    id: String,
+    /// Text, but checked and copied once, when it becomes an id.
+    #[prost(bytes = "bytes", tag = "1")]
+    id: Bytes,
     #[prost(uint32, tag = "2")]
     lane: u32,
     #[prost(uint64, tag = "3")]
@@ -188,7 +190,7 @@ pub(crate) fn decode_record(
         })
     };
     Ok(Record {
-        id: id(&message.id)?,
+        id: id(std::str::from_utf8(&message.id).map_err(|_| wrong("an id that is no text"))?)?,
         queue,
         kind,
         seq,

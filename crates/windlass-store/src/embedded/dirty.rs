@@ -4,13 +4,16 @@
 //! by the newest generation that has it, else by the tables. Each slot remembers under which keys the generation below
 //! knows its task, so that a checkpoint writes only the net change.
 
-use std::collections::BTreeMap;
+mod ids;
+mod slots;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
-use foldhash::HashMap;
 use windlass_core::{Record, TaskId};
 
+use self::ids::Ids;
+pub(super) use self::slots::Slots;
 use super::index::Place;
 
 /// The index's lanes that are not for ready tasks.
@@ -79,44 +82,41 @@ impl Keys {
 /// What a checkpoint writes; shared with the thread that writes it.
 pub(super) type Frozen = Arc<Slots>;
 
-/// By number. Boxed, so that finding and adding one moves no others.
-pub(super) type Slots = BTreeMap<u64, Box<Slot>>;
-
 #[derive(Debug, Default)]
 pub(super) struct Dirty {
     active: Slots,
     frozen: Frozen,
-    active_ids: HashMap<TaskId, u64>,
-    frozen_ids: HashMap<TaskId, u64>,
+    active_ids: Ids,
+    frozen_ids: Ids,
     /// An estimate of what `active` occupies.
     bytes: usize,
 }
 
 impl Dirty {
     pub(super) fn is_active(&self, seq: u64) -> bool {
-        self.active.contains_key(&seq)
+        self.active.contains(seq)
     }
 
     pub(super) fn contains(&self, seq: u64) -> bool {
-        self.active.contains_key(&seq) || self.frozen.contains_key(&seq)
+        self.active.contains(seq) || self.frozen.contains(seq)
     }
 
     pub(super) fn get(&self, seq: u64) -> Option<&Slot> {
-        self.active.get(&seq).or_else(|| self.frozen.get(&seq)).map(|slot| &**slot)
+        self.active.get(seq).or_else(|| self.frozen.get(seq))
     }
 
     pub(super) fn seq_of(&self, id: &TaskId) -> Option<u64> {
-        self.active_ids.get(id).or_else(|| self.frozen_ids.get(id)).copied()
+        self.active_ids.find(id, &self.active).or_else(|| self.frozen_ids.find(id, &self.frozen))
     }
 
     /// The slot to change, if this generation has the task.
     pub(super) fn active_mut(&mut self, seq: u64) -> Option<&mut Slot> {
-        self.active.get_mut(&seq).map(|slot| &mut **slot)
+        self.active.get_mut(seq)
     }
 
     /// A slot for this generation, if the frozen one has the task.
     pub(super) fn next_of_frozen(&self, seq: u64) -> Option<Slot> {
-        let below = self.frozen.get(&seq)?;
+        let below = self.frozen.get(seq)?;
         Some(Slot {
             record: below.record.clone(),
             lane: below.lane,
@@ -132,24 +132,25 @@ impl Dirty {
 
     /// The body of a task, if memory has it. It may be in the frozen generation when the active one has the task too.
     pub(super) fn body(&self, seq: u64) -> Option<&Bytes> {
-        [&self.active, &*self.frozen].into_iter().find_map(|slots| slots.get(&seq)?.body.as_ref())
+        [&self.active, &*self.frozen].into_iter().find_map(|slots| slots.get(seq)?.body.as_ref())
     }
 
+    /// Adds a task that this generation does not have.
     pub(super) fn insert(&mut self, slot: Slot) {
         self.bytes += cost(&slot);
-        self.active_ids.insert(slot.record.id.clone(), slot.record.seq);
-        self.active.insert(slot.record.seq, Box::new(slot));
+        self.active_ids.add(&slot.record.id, slot.record.seq, &self.active);
+        self.active.insert(slot);
     }
 
     /// The task is gone. If no generation below knows it, no trace remains.
     pub(super) fn remove(&mut self, seq: u64) {
-        let Some(slot) = self.active.get_mut(&seq) else { return };
+        let Some(slot) = self.active.get_mut(seq) else { return };
         if slot.base.is_some() {
             slot.gone = true;
             slot.body = None;
-        } else if let Some(slot) = self.active.remove(&seq) {
+        } else if let Some(slot) = self.active.remove(seq) {
             self.bytes = self.bytes.saturating_sub(cost(&slot));
-            self.active_ids.remove(&slot.record.id);
+            self.active_ids.remove(&slot.record.id, seq);
         }
     }
 
@@ -168,21 +169,18 @@ impl Dirty {
 
     /// Slots below `before`, newest first, each task once.
     pub(super) fn below(&self, before: u64) -> impl Iterator<Item = &Slot> {
-        let mut active = self.active.range(..before).rev().peekable();
-        let mut frozen = self.frozen.range(..before).rev().peekable();
-        std::iter::from_fn(move || {
-            match (active.peek(), frozen.peek()) {
-                (Some((a, _)), Some((f, _))) if a < f => frozen.next(),
-                (Some((a, _)), Some((f, _))) => {
-                    if a == f {
-                        frozen.next();
-                    }
-                    active.next()
+        let mut active = self.active.below(before).peekable();
+        let mut frozen = self.frozen.below(before).peekable();
+        std::iter::from_fn(move || match (active.peek(), frozen.peek()) {
+            (Some(a), Some(f)) if a.record.seq < f.record.seq => frozen.next(),
+            (Some(a), Some(f)) => {
+                if a.record.seq == f.record.seq {
+                    frozen.next();
                 }
-                (Some(_), None) => active.next(),
-                (None, _) => frozen.next(),
+                active.next()
             }
-            .map(|(_, slot)| &**slot)
+            (Some(_), None) => active.next(),
+            (None, _) => frozen.next(),
         })
     }
 
@@ -195,13 +193,13 @@ impl Dirty {
     }
 
     /// The frozen generation is in the tables. Returns it, for a thread with time to drop it.
-    pub(super) fn thaw(&mut self) -> (Frozen, HashMap<TaskId, u64>) {
+    pub(super) fn thaw(&mut self) -> impl Sized + use<> {
         (std::mem::take(&mut self.frozen), std::mem::take(&mut self.frozen_ids))
     }
 }
 
 fn cost(slot: &Slot) -> usize {
-    // The second size stands for the map nodes, the id's two allocations and the windows' entries.
+    // The second size stands for the way to it, the id and the windows' entries.
     2 * size_of::<Slot>() + slot.body.as_ref().map_or(0, Bytes::len) + weight(&slot.record)
 }
 
@@ -211,4 +209,49 @@ pub(super) fn weight(record: &Record) -> usize {
         + record.error.as_ref().map_or(0, |error| error.len())
         + record.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.bytes.len())
         + record.history.iter().map(|row| 128 + row.error.as_ref().map_or(0, |e| e.len())).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::{Body, Name, NewTask, Payload, Priority, retry};
+
+    use super::*;
+
+    /// A new task of this number, with an id of its own.
+    pub(super) fn slot(seq: u64) -> Slot {
+        let name = Name::new("name").unwrap();
+        let body = Body {
+            payload: Payload::Json(Bytes::from_static(b"null")),
+            metadata: Vec::new(),
+            timeout_ms: 1000,
+            max_retries: 1,
+            max_crashes: 1,
+            retry: retry::Policy::default(),
+            fingerprint: None,
+            links: None,
+        };
+        let new = NewTask {
+            id: TaskId::new(&format!("task-{seq}")).unwrap(),
+            queue: name.clone(),
+            kind: name,
+            priority: Priority::default(),
+            created_at: 1,
+            scheduled_at: None,
+            expires_at: None,
+            retention_ms: 0,
+            unique: None,
+            key: None,
+            body,
+        };
+        Slot {
+            record: Record::submitted(&new, seq),
+            lane: READY_LANES,
+            home: READY_LANES,
+            queue: 0,
+            body: Some(Bytes::from_static(b"body")),
+            base: None,
+            moved_from: None,
+            gone: false,
+        }
+    }
 }

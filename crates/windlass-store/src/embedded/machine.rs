@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::flow::Delta;
-use windlass_core::{Body, Record, State, StateName, Task};
+use windlass_core::{Body, Now, Record, State, StateName, Task};
 
 use super::codec;
 use super::command::Command;
@@ -73,6 +73,8 @@ pub(super) struct Machine {
     applied: u64,
     /// The last one that the tables contain.
     saved: u64,
+    /// When the command that is being applied was begun, if it asked.
+    moment: Option<Now>,
     /// A command was begun and not finished: the state must not be saved.
     broken: bool,
     /// Lanes that got a ready task since [`Machine::take_gained`], each that of a queue and type.
@@ -158,6 +160,7 @@ impl Machine {
             next_claim: saved.state.next_claim,
             applied: saved.state.applied,
             saved: saved.state.applied,
+            moment: None,
             broken: false,
             gained: Vec::new(),
             resumed: Vec::new(),
@@ -185,6 +188,7 @@ impl Machine {
     pub(super) fn apply(&mut self, index: u64, command: &Command) -> Result<Output, Error> {
         debug_assert_eq!(index, self.applied + 1, "commands are applied in order");
         self.broken = true;
+        self.moment = None;
         let output = match command {
             Command::Insert { tasks, atomic, max_depth } => {
                 self.insert(tasks, *atomic, Room::Bounded { max_depth: *max_depth })?
@@ -290,6 +294,11 @@ impl Machine {
         let record =
             codec::decode_record(seq, bytes, names).map_err(|error| Error::Damaged(error.to_string()))?;
         Ok(Some(Loaded { record, lane: found, body }))
+    }
+
+    /// The time of a command, for leases: asked once, because a claim may begin a hundred of them.
+    fn moment(&mut self) -> Now {
+        *self.moment.get_or_insert_with(|| self.clock.now())
     }
 
     pub(super) fn dirty_bytes(&self) -> usize {

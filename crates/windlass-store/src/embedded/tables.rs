@@ -185,8 +185,7 @@ impl Snapshot {
     pub(super) fn task(&self, seq: u64) -> Result<Option<Row>, Error> {
         let block = seq / BLOCK_TASKS;
         let Some(bytes) = self.block(block)? else { return Ok(None) };
-        let found = entries(block, &bytes)?;
-        let Some(entry) = found.into_iter().find(|entry| entry.seq == seq) else { return Ok(None) };
+        let Some(entry) = block::find(block, &bytes, seq)? else { return Ok(None) };
         let record = match entry.record {
             Some(record) => bytes.slice_ref(record),
             None => self.apart(seq, RECORD_PART)?,

@@ -41,10 +41,10 @@ fn write_tasks(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
     let mut large = write.open_table(LARGE).map_err(failed("open a table"))?;
     let mut buffer = Vec::new();
     let mut slots = slots.iter().peekable();
-    while let Some((seq, _)) = slots.peek() {
-        let block = *seq / BLOCK_TASKS;
+    while let Some(slot) = slots.peek() {
+        let block = slot.record.seq / BLOCK_TASKS;
         let mut changed: Vec<&Slot> = Vec::with_capacity(BLOCK_TASKS as usize);
-        while let Some((_, slot)) = slots.next_if(|(seq, _)| **seq / BLOCK_TASKS == block) {
+        while let Some(slot) = slots.next_if(|slot| slot.record.seq / BLOCK_TASKS == block) {
             changed.push(slot);
         }
         buffer.clear();
@@ -129,7 +129,7 @@ fn write_ids(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
     let is_new = |slot: &Slot| !slot.gone && slot.base.is_none();
     let mut dated: Vec<(Dated, &Slot)> = Vec::new();
     let mut others: Vec<&Slot> = Vec::new();
-    for slot in slots.values().filter(|slot| slot.gone || is_new(slot)) {
+    for slot in slots.iter().filter(|slot| slot.gone || is_new(slot)) {
         match Dated::parse(slot.record.id.as_str()) {
             Some(id) => dated.push((id, slot)),
             None => others.push(slot),
@@ -209,17 +209,18 @@ fn order_keys(keys: Option<&Keys>, seq: u64) -> [Option<OrderKey>; 4] {
 fn write_order(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
     let mut in_place = [Changes::new(), Changes::new(), Changes::new(), Changes::new()];
     let mut moved = Changes::new();
-    for (seq, slot) in slots {
+    for slot in slots.iter() {
+        let seq = slot.record.seq;
         let now = (!slot.gone).then(|| Keys::of(&slot.record, slot.home));
-        let places = |keys: Option<&Keys>| order_keys(keys, *seq);
+        let places = |keys: Option<&Keys>| order_keys(keys, seq);
         let kinds = places(slot.base.as_ref()).into_iter().zip(places(now.as_ref()));
         for ((old, new), changes) in kinds.zip(&mut in_place) {
             if old == new {
                 continue;
             }
-            let own = |key: &OrderKey| key.2 == *seq;
+            let own = |key: &OrderKey| key.2 == seq;
             changes.note(old.filter(own), new.filter(own));
-            let other = |key: OrderKey| (!own(&key)).then_some((key, *seq));
+            let other = |key: OrderKey| (!own(&key)).then_some((key, seq));
             moved.note(old.and_then(other), new.and_then(other));
         }
     }
@@ -251,9 +252,10 @@ fn write_order(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
 
 fn write_listing(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
     let mut changes = Changes::new();
-    for (seq, slot) in slots {
-        let old = slot.base.as_ref().map(|keys| (slot.base_queue(), keys.state, *seq));
-        let new = (!slot.gone).then(|| (slot.queue, slot.record.state_name().index() as u8, *seq));
+    for slot in slots.iter() {
+        let seq = slot.record.seq;
+        let old = slot.base.as_ref().map(|keys| (slot.base_queue(), keys.state, seq));
+        let new = (!slot.gone).then(|| (slot.queue, slot.record.state_name().index() as u8, seq));
         if old != new {
             changes.note(old, new);
         }

@@ -1,4 +1,4 @@
-//! New tasks: the head for the index, the body as it is kept.
+//! New tasks as the log carries them: the head for the index, the body as it is kept.
 //!
 //! Submits are what there is most of, so they are written field by field from where they are, into one buffer that is
 //! the entry of the log and of which every body is a part: nothing is copied into messages of its own first. What is read
@@ -9,139 +9,10 @@ use std::ops::Range;
 use bytes::Bytes;
 use prost::Message;
 use prost::encoding::{self, WireType, encode_key, encode_varint, encoded_len_varint, key_len};
-use windlass_core::{Body, Links, NewTask, OnConflict, Payload, Unique, retry};
+use windlass_core::{NewTask, OnConflict, Unique};
 
+use super::body::{body_len, decode_body, write_body};
 use super::{Result, id, key, name, priority, wrong};
-
-#[derive(Clone, PartialEq, Message)]
-struct BodyMessage {
-    #[prost(bytes = "bytes", tag = "1")]
-    payload: Bytes,
-    #[prost(bool, tag = "2")]
-    binary: bool,
-    #[prost(message, repeated, tag = "3")]
-    metadata: Vec<PairMessage>,
-    #[prost(uint64, tag = "4")]
-    timeout_ms: u64,
-    #[prost(uint32, tag = "5")]
-    max_retries: u32,
-    #[prost(uint32, tag = "6")]
-    max_crashes: u32,
-    /// Absent for the default policy.
-    #[prost(message, optional, tag = "7")]
-    retry: Option<PolicyMessage>,
-    #[prost(bytes = "vec", tag = "8")]
-    fingerprint: Vec<u8>,
-    #[prost(message, optional, boxed, tag = "9")]
-    links: Option<Box<LinksMessage>>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct LinksMessage {
-    #[prost(string, repeated, tag = "1")]
-    dependencies: Vec<String>,
-    #[prost(string, optional, tag = "2")]
-    workflow: Option<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PairMessage {
-    #[prost(string, tag = "1")]
-    key: String,
-    #[prost(string, tag = "2")]
-    value: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PolicyMessage {
-    #[prost(uint32, tag = "1")]
-    kind: u32,
-    #[prost(uint64, tag = "2")]
-    initial_ms: u64,
-    #[prost(double, tag = "3")]
-    factor: f64,
-    #[prost(uint64, tag = "4")]
-    max_ms: u64,
-    #[prost(double, tag = "5")]
-    jitter: f64,
-}
-
-fn body_message(body: &Body) -> BodyMessage {
-    let policy = PolicyMessage {
-        kind: body.retry.kind as u32,
-        initial_ms: body.retry.initial_ms,
-        factor: body.retry.factor,
-        max_ms: body.retry.max_ms,
-        jitter: body.retry.jitter,
-    };
-    let pair = |(key, value): &(String, String)| PairMessage { key: key.clone(), value: value.clone() };
-    BodyMessage {
-        payload: body.payload.bytes().clone(),
-        binary: matches!(body.payload, Payload::Binary(_)),
-        metadata: body.metadata.iter().map(pair).collect(),
-        timeout_ms: body.timeout_ms,
-        max_retries: body.max_retries,
-        max_crashes: body.max_crashes,
-        retry: (body.retry != retry::Policy::default()).then_some(policy),
-        fingerprint: body.fingerprint.map(|digest| digest.to_vec()).unwrap_or_default(),
-        links: body.links.as_deref().map(|links| Box::new(links_message(links))),
-    }
-}
-
-fn links_message(links: &Links) -> LinksMessage {
-    LinksMessage {
-        dependencies: links.dependencies.iter().map(|id| id.as_str().to_owned()).collect(),
-        workflow: links.workflow.as_ref().map(|name| name.as_str().to_owned()),
-    }
-}
-
-fn links(message: &LinksMessage) -> Result<Links> {
-    Ok(Links {
-        dependencies: message.dependencies.iter().map(|text| id(text)).collect::<Result<_>>()?,
-        workflow: message.workflow.as_deref().map(name).transpose()?,
-    })
-}
-
-pub(crate) fn encode_body(body: &Body) -> Bytes {
-    body_message(body).encode_to_vec().into()
-}
-
-pub(crate) fn decode_body(bytes: Bytes) -> Result<Body> {
-    let message = BodyMessage::decode(bytes)?;
-    let retry = match message.retry {
-        None => retry::Policy::default(),
-        Some(policy) => retry::Policy {
-            kind: *retry::Kind::ALL
-                .iter()
-                .find(|kind| **kind as u32 == policy.kind)
-                .ok_or_else(|| wrong("unknown retry policy"))?,
-            initial_ms: policy.initial_ms,
-            factor: policy.factor,
-            max_ms: policy.max_ms,
-            jitter: policy.jitter,
-        },
-    };
-    let fingerprint = match message.fingerprint.len() {
-        0 => None,
-        _ => Some(
-            message.fingerprint.as_slice().try_into().map_err(|_| wrong("fingerprint of a wrong length"))?,
-        ),
-    };
-    Ok(Body {
-        payload: if message.binary {
-            Payload::Binary(message.payload)
-        } else {
-            Payload::Json(message.payload)
-        },
-        metadata: message.metadata.into_iter().map(|pair| (pair.key, pair.value)).collect(),
-        timeout_ms: message.timeout_ms,
-        max_retries: message.max_retries,
-        max_crashes: message.max_crashes,
-        retry,
-        fingerprint,
-        links: message.links.as_deref().map(links).transpose()?.map(Box::new),
-    })
-}
 
 /// A submitted task as the log carries it: the head for the index, the body as encoded bytes.
 #[derive(Clone, PartialEq, Message)]
@@ -237,7 +108,8 @@ impl NewTaskMessage {
 /// Writes new tasks one after the other, each as a field of the message around it.
 #[derive(Debug)]
 pub(in crate::embedded) struct Writer<'a> {
-    tasks: Vec<(&'a NewTask, BodyMessage, Lengths)>,
+    tasks: &'a [NewTask],
+    lengths: Vec<Lengths>,
     tag: u32,
 }
 
@@ -249,30 +121,29 @@ struct Lengths {
 
 impl<'a> Writer<'a> {
     pub(in crate::embedded) fn new(tag: u32, tasks: &'a [NewTask]) -> Self {
-        let measured = |task: &'a NewTask| {
-            let message = body_message(&task.body);
-            let body = message.encoded_len();
-            (task, message, Lengths { body, task: task_len(task, body) })
+        let measured = |task: &NewTask| {
+            let body = body_len(&task.body);
+            Lengths { body, task: task_len(task, body) }
         };
-        Self { tasks: tasks.iter().map(measured).collect(), tag }
+        Self { lengths: tasks.iter().map(measured).collect(), tasks, tag }
     }
 
     pub(in crate::embedded) fn encoded_len(&self) -> usize {
         let field = |len: usize| key_len(self.tag) + encoded_len_varint(len as u64) + len;
-        self.tasks.iter().map(|(_, _, len)| field(len.task)).sum()
+        self.lengths.iter().map(|len| field(len.task)).sum()
     }
 
     /// Returns where in the buffer each body stands.
     pub(in crate::embedded) fn encode(self, buffer: &mut Vec<u8>) -> Vec<Range<usize>> {
         let mut bodies = Vec::with_capacity(self.tasks.len());
-        for (task, body, len) in self.tasks {
+        for (task, len) in self.tasks.iter().zip(self.lengths) {
             encode_key(self.tag, WireType::LengthDelimited, buffer);
             encode_varint(len.task as u64, buffer);
             encode_head(task, buffer);
             encode_key(BODY_TAG, WireType::LengthDelimited, buffer);
             encode_varint(len.body as u64, buffer);
             let start = buffer.len();
-            body.encode_raw(buffer);
+            write_body(&task.body, buffer);
             bodies.push(start..buffer.len());
             if let Some(key) = &task.key {
                 encode_text(KEY_TAG, key.as_str(), buffer);
@@ -333,9 +204,15 @@ fn encode_text(tag: u32, text: &str, buffer: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::{Name, Priority, TaskId, UniqueKey};
+    use windlass_core::{Body, Links, Name, Payload, Priority, TaskId, UniqueKey, retry};
 
+    use super::super::encode_body;
     use super::*;
+
+    fn payload(fields: u64) -> Payload {
+        let bytes = Bytes::from(vec![b'7'; if fields & 32 != 0 { 300 } else { 0 }]);
+        if fields & 8 != 0 { Payload::Binary(bytes) } else { Payload::Json(bytes) }
+    }
 
     fn task(fields: u64) -> NewTask {
         let some = |bit: u64, value: u64| (fields & bit != 0).then_some(value);
@@ -357,14 +234,14 @@ mod tests {
                 })
             }),
             body: Body {
-                payload: Payload::Json(Bytes::from(vec![b'7'; some(32, 300).unwrap_or(0) as usize])),
+                payload: payload(fields),
                 metadata: some(64, 1).map(|_| ("key".to_owned(), "value".to_owned())).into_iter().collect(),
                 timeout_ms: 5,
                 max_retries: 3,
                 max_crashes: 0,
                 retry: retry::Policy::default(),
                 fingerprint: some(64, 1).map(|_| [9; 16]),
-                links: some(32, 1).map(|_| {
+                links: some(512, 1).map(|_| {
                     let dependencies = vec![TaskId::new("first").unwrap(), TaskId::new("second").unwrap()];
                     Box::new(Links { dependencies, workflow: Name::new("flow").ok() })
                 }),
@@ -381,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_is_written_field_by_field_is_the_message() {
-        let tasks: Vec<NewTask> = (0..512).map(task).collect();
+        let tasks: Vec<NewTask> = (0..1024).map(task).collect();
         let writer = Writer::new(3, &tasks);
         let len = writer.encoded_len();
         let mut buffer = Vec::new();
@@ -393,6 +270,7 @@ mod tests {
             let (read, kept) = message.into_parts().unwrap();
             assert_eq!(read, task);
             assert_eq!(kept, buffer[body]);
+            assert_eq!(encode_body(&read.body), kept);
         }
     }
 }

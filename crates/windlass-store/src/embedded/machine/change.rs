@@ -88,7 +88,8 @@ impl Machine {
             self.leases.end(seq);
         }
         if matches!(record.state, State::Running(_)) {
-            self.leases.begin(&record, self.clock.now());
+            let now = self.moment();
+            self.leases.begin(&record, now);
             self.tell_nearer_lease(seq);
         }
         Ok(record)

@@ -12,6 +12,9 @@ use crate::embedded::index::Beyond;
 use crate::embedded::names::lane_of;
 use crate::store::{Claim, Error};
 
+/// Room that a claim makes for its tasks with the first of them: a task is large, and moving it costs as much as finding it.
+const TASKS_AT_ONCE: u32 = 128;
+
 /// One queue of a claim, by number, with the lanes it may be served from, as the flow numbers them (`None`: all).
 #[derive(Debug)]
 struct Source {
@@ -49,6 +52,9 @@ impl Machine {
             match self.lease(&next, source, claim, &mut draws, now)? {
                 Some(task) => {
                     bytes += task.bytes();
+                    if tasks.is_empty() {
+                        tasks.reserve_exact(claim.max.min(TASKS_AT_ONCE) as usize);
+                    }
                     tasks.push(task);
                 }
                 None => expired += 1,

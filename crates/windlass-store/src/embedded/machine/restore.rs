@@ -104,7 +104,8 @@ impl Machine {
             self.node_moved(record.seq, None, Some(state))?;
         }
         if matches!(record.state, State::Running(_)) {
-            self.leases.begin(&record, self.clock.now());
+            let now = self.moment();
+            self.leases.begin(&record, now);
             self.tell_nearer_lease(record.seq);
         }
         Ok(())

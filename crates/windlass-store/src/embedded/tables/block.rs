@@ -37,30 +37,53 @@ impl Entry<'_> {
 
 /// The tasks of a block in order.
 pub(in crate::embedded) fn entries(block: u64, bytes: &[u8]) -> Result<Vec<Entry<'_>>, Error> {
-    let damaged = || Error::Damaged(format!("block {block} of the index cannot be read"));
     let mut found: Vec<Entry<'_>> = Vec::with_capacity(BLOCK_TASKS as usize);
     let mut rest = bytes;
-    while !rest.is_empty() {
-        let (head, after) = rest.split_at_checked(HEAD_BYTES).ok_or_else(damaged)?;
-        rest = after;
-        let mut part = |len: [u8; 4]| -> Result<Option<&[u8]>, Error> {
-            let len = u32::from_le_bytes(len);
-            if len == APART {
-                return Ok(None);
-            }
-            let (bytes, after) = rest.split_at_checked(len as usize).ok_or_else(damaged)?;
-            rest = after;
-            Ok(Some(bytes))
-        };
-        let record = part([head[1], head[2], head[3], head[4]])?;
-        let body = part([head[5], head[6], head[7], head[8]])?;
-        let seq = block * BLOCK_TASKS + u64::from(head[0]);
-        if u64::from(head[0]) >= BLOCK_TASKS || found.last().is_some_and(|last| last.seq >= seq) {
-            return Err(damaged());
+    while let Some(entry) = next(block, &mut rest)? {
+        if found.last().is_some_and(|last| last.seq >= entry.seq) {
+            return Err(damaged(block));
         }
-        found.push(Entry { seq, record, body });
+        found.push(entry);
     }
     Ok(found)
+}
+
+/// One task of a block, without a look at those behind it.
+pub(in crate::embedded) fn find(block: u64, bytes: &[u8], seq: u64) -> Result<Option<Entry<'_>>, Error> {
+    let mut rest = bytes;
+    while let Some(entry) = next(block, &mut rest)? {
+        if entry.seq >= seq {
+            return Ok((entry.seq == seq).then_some(entry));
+        }
+    }
+    Ok(None)
+}
+
+fn next<'a>(block: u64, rest: &mut &'a [u8]) -> Result<Option<Entry<'a>>, Error> {
+    if rest.is_empty() {
+        return Ok(None);
+    }
+    let (head, after) = rest.split_at_checked(HEAD_BYTES).ok_or_else(|| damaged(block))?;
+    *rest = after;
+    let mut part = |len: [u8; 4]| -> Result<Option<&'a [u8]>, Error> {
+        let len = u32::from_le_bytes(len);
+        if len == APART {
+            return Ok(None);
+        }
+        let (bytes, after) = rest.split_at_checked(len as usize).ok_or_else(|| damaged(block))?;
+        *rest = after;
+        Ok(Some(bytes))
+    };
+    let record = part([head[1], head[2], head[3], head[4]])?;
+    let body = part([head[5], head[6], head[7], head[8]])?;
+    if u64::from(head[0]) >= BLOCK_TASKS {
+        return Err(damaged(block));
+    }
+    Ok(Some(Entry { seq: block * BLOCK_TASKS + u64::from(head[0]), record, body }))
+}
+
+fn damaged(block: u64) -> Error {
+    Error::Damaged(format!("block {block} of the index cannot be read"))
 }
 
 #[cfg(test)]
@@ -77,6 +100,10 @@ mod tests {
         let mut buffer = Vec::new();
         written.iter().for_each(|entry| entry.encode(&mut buffer));
         assert_eq!(entries(10, &buffer).unwrap(), written);
+        for seq in 160..176 {
+            let found = written.into_iter().find(|entry| entry.seq == seq);
+            assert_eq!(find(10, &buffer, seq).unwrap(), found, "{seq}");
+        }
         assert_eq!(entries(10, &[]).unwrap(), []);
     }
 
@@ -87,10 +114,12 @@ mod tests {
         entry.encode(&mut buffer);
         for cut in 1..buffer.len() {
             assert!(entries(0, &buffer[..cut]).is_err(), "cut at {cut}");
+            assert!(find(0, &buffer[..cut], 3).is_err(), "cut at {cut}");
         }
         entry.encode(&mut buffer);
         assert!(entries(0, &buffer).is_err(), "the same task twice");
         buffer[0] = 16;
         assert!(entries(0, &buffer).is_err(), "a task of another block");
+        assert!(find(0, &buffer, 3).is_err(), "a task of another block");
     }
 }

@@ -55,8 +55,22 @@ local function finish(at, fate)
     end
   end
 
+  -- Whether others wait for any of them.
+  local function is_awaited()
+    local names = {}
+    for place = 0, some_awaited and many - 1 or -1 do
+      names[place + 1] = ARGV[at + 2 * place]
+    end
+    for _, awaited in ipairs(names[1] and call("SMISMEMBER", base .. "awaited", unpack(names)) or {}) do
+      if awaited == 1 then
+        return true
+      end
+    end
+    return false
+  end
+
   local hold = held(0)
-  if hold and hold.last >= first + many - 1 and not some_awaited then
+  if hold and hold.last >= first + many - 1 and not is_awaited() then
     end_hold(hold, first, first + many - 1)
     end_run(fate, at, 0, many - 1)
     return "ended"

@@ -58,11 +58,16 @@ async fn a_report_on_what_another_changed_is_a_conflict_and_read_anew() {
 #[tokio::test]
 async fn who_began_to_wait_for_a_task_after_its_claim_hears_of_its_end() {
     let (now, here, there) = two().await;
-    let records = claimed(&here, now, 3).await;
+    let mut records = claimed(&here, now, 6).await;
     let links = Links { dependencies: vec![records[1].id.clone()], workflow: None };
     let waits = task("b", now);
     let body = Body { links: Some(Box::new(links)), ..waits.body.clone() };
     add(&there, vec![NewTask { body, ..waits }]).await;
+    // Those beside it that nobody waits for end as ever.
+    let beside = records.split_off(3).iter().map(|record| completed(record, now)).collect();
+    let commit = here.commit(beside).await.expect("commit");
+    let plain = |one: &Committed| matches!(one, Committed::Done(record) if !record.awaited);
+    assert!(commit.iter().all(plain), "{commit:?}");
     let ends = records.iter().map(|record| completed(record, now)).collect();
     let commit = here.commit(ends).await.expect("commit");
     let awaited: Vec<bool> = commit
@@ -76,7 +81,7 @@ async fn who_began_to_wait_for_a_task_after_its_claim_hears_of_its_end() {
     // Who leads tells.
     let endings = here.endings(9).await.expect("endings");
     assert_eq!(endings.len(), 1);
-    assert_eq!(here.ledger().await.expect("ledger").completed, 3);
+    assert_eq!(here.ledger().await.expect("ledger").completed, 6);
 }
 
 #[tokio::test]

@@ -48,11 +48,6 @@ impl Decided {
         }
     }
 
-    /// Whether the task waits for others again.
-    fn waits_again(&self) -> bool {
-        matches!(&self.change, Change::Requeued { after, .. } if !after.is_empty())
-    }
-
     pub(super) fn step(self) -> Step {
         let takes_key = self.takes_key();
         let Decided { record: before, change, holder } = self;
@@ -84,13 +79,26 @@ impl Shared {
         if !transitions.iter().all(|one| matches!(one.change, Change::Completed { .. })) {
             self.waits.settled().await;
         }
-        let fates = self.weigh_transitions(&transitions).await?;
+        if transitions.len() == 1 || !transitions.iter().any(waits_again) {
+            return self.commit_some(&transitions).await;
+        }
+        // What becomes of a retry that waits for others is known when it is written, and what stands behind it rests on that: so each
+        // of them is written by itself, and in its turn.
+        let mut answers = Vec::with_capacity(transitions.len());
+        for some in transitions.chunk_by(|one, next| !waits_again(one) && !waits_again(next)) {
+            answers.extend(self.commit_some(some).await?);
+        }
+        Ok(answers)
+    }
+
+    async fn commit_some(&self, transitions: &[Transition]) -> Result<Vec<Committed>, Error> {
+        let fates = self.weigh_transitions(transitions).await?;
         let mut answers = Vec::with_capacity(fates.len());
         let mut decided = Vec::new();
         for fate in fates {
             match fate {
                 Fate::Answer(answer) => answers.push(Some(answer)),
-                Fate::Write(behind) if behind.waits_again() => {
+                Fate::Write(behind) if is_behind(&behind.change) => {
                     answers.push(Some(self.requeue_behind(behind).await?));
                 }
                 Fate::Write(step) => {
@@ -254,6 +262,15 @@ impl Shared {
     pub(super) fn args(&self, hint: &Hint) -> Args {
         Args::new(&hint.write(&self.origin))
     }
+}
+
+/// Whether the task is to wait for others again.
+fn waits_again(transition: &Transition) -> bool {
+    is_behind(&transition.change)
+}
+
+fn is_behind(change: &Change) -> bool {
+    matches!(change, Change::Requeued { after, .. } if !after.is_empty())
 }
 
 /// Who has a key as the transitions before leave it: one that ended has let go of it.

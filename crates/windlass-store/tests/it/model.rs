@@ -114,7 +114,9 @@ async fn embedded_of_tiny_sizes_agrees_with_memory() {
 
 #[tokio::test]
 async fn redis_agrees_with_memory() {
-    for seed in seeds(3) {
+    // In these, retries that wait for others stand among other changes of one batch.
+    let known = if std::env::var_os("WINDLASS_SEED").is_some() { &[][..] } else { &[13, 27] };
+    for seed in seeds(3).into_iter().chain(known.iter().copied()) {
         let clock = ManualClock::shared();
         let (a, url) = (MemoryStore::new(clock.clone()), crate::redis::fresh_url());
         let open = async || crate::redis::open(&url, clock.clone()).await;

@@ -186,7 +186,9 @@ mod tests {
     fn short_and_long_names_are_the_same_text() {
         let texts: Vec<String> = (1..=128).map(|length| "n".repeat(length)).collect();
         let names: Vec<Name> = texts.iter().map(|text| Name::new(text).unwrap()).collect();
-        assert!(names.iter().zip(&texts).all(|(name, text)| name.as_str() == text && name.to_string() == *text));
+        assert!(
+            names.iter().zip(&texts).all(|(name, text)| name.as_str() == text && name.to_string() == *text)
+        );
         assert!(names.is_sorted());
         let by_name: HashSet<Name> = names.iter().cloned().collect();
         assert!(texts.iter().all(|text| by_name.contains(text.as_str())), "they hash as text does");

@@ -41,7 +41,8 @@ impl Space {
     fn free(&self) -> u64 {
         let now = self.since.elapsed().as_millis() as u64;
         let checked = self.checked_ms.load(Ordering::Relaxed);
-        let asks = || self.checked_ms.compare_exchange(checked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let asks =
+            || self.checked_ms.compare_exchange(checked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if now.saturating_sub(checked) > CHECK_INTERVAL_MS && asks() {
             self.free.store(free_bytes(&self.dir), Ordering::Relaxed);
         }

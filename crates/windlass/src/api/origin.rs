@@ -193,7 +193,9 @@ mod tests {
     fn a_good_name_does_not_let_the_next_one_pass() {
         let settings = Settings { local: true, ..Settings::default() };
         let caller = Caller::default();
-        for (host, passes) in [("localhost", true), ("evil.example", false), ("localhost", true), ("[::1]", true)] {
+        for (host, passes) in
+            [("localhost", true), ("evil.example", false), ("localhost", true), ("[::1]", true)]
+        {
             let headers = HeaderMap::from_iter([(HOST, host.parse().unwrap())]);
             assert_eq!(caller.admit(&Method::GET, &headers, &settings).is_ok(), passes, "{host}");
         }

@@ -14,6 +14,9 @@ use super::transact::Transaction;
 use super::{reply, script};
 use crate::store::{Committed, Error};
 
+/// Completions that are worth a call of their own. Fewer wait like other changes until claims have had their look, and meet more.
+const REPORT_MIN: usize = 16;
+
 /// A change of a record that was just read.
 #[derive(Debug)]
 pub(super) struct Decided {
@@ -76,7 +79,8 @@ pub(super) enum Fate {
 impl Shared {
     pub(super) async fn commit(&self, transitions: Vec<Transition>) -> Result<Vec<Committed>, Error> {
         self.check_open()?;
-        if !transitions.iter().all(|one| matches!(one.change, Change::Completed { .. })) {
+        let completed = |one: &Transition| matches!(one.change, Change::Completed { .. });
+        if transitions.len() < REPORT_MIN || !transitions.iter().all(completed) {
             self.waits.settled().await;
         }
         if transitions.len() == 1 || !transitions.iter().any(waits_again) {

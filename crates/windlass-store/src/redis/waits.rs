@@ -5,7 +5,7 @@
 //! call is under way others gather for the next one, so a busy process makes few calls and an idle one none.
 //!
 //! - Verbs that may make a task ready, and claims that do not wait, first let everybody who came before them have a first look
-//!   ([`Waits::settled`]), so nobody who came later is served with what one who came earlier did not see. Completions are too many to
+//!   ([`Waits::settled`]), so nobody who came later is served with what one who came earlier did not see. Batches of completions do not
 //!   wait for that: what they make room for is found by the next claim, and none goes past those who wait.
 //! - A caller that went away is noticed when its tasks are to be handed over, or by its own end; the tasks go back.
 

@@ -9,7 +9,7 @@
 //!
 //! | key | type | holds |
 //! |---|---|---|
-//! | `meta` | hash | the format, and the last number of tasks, claims, beats, terms and events |
+//! | `meta` | hash | the format, and the last number of tasks, claims, beats, terms and events; of a part of a spread store the term of the first part for which it is led |
 //! | `tasks`, `bodies`, `progress` | hashes | of all tasks by name: the line that scripts read and the record; the body; what the worker of a running one reported (`lua/row.lua`) |
 //! | `held` | sorted set | the claims that hold running tasks, those of a claim in runs by number (`lua/held.lua`) |
 //! | `ids`, `awaited` | hash, set | names by id; names of those whose end others wait for |
@@ -150,6 +150,8 @@ struct Shared {
     leader: lead::Leader,
     /// It may be this process' turn to lead.
     turn: Notify,
+    /// Whether something may have changed here since its counters were read.
+    stirred: AtomicBool,
     /// Whether hints of other processes are heard.
     hears: AtomicBool,
     audience: exchange::Audience,
@@ -169,6 +171,7 @@ impl Shared {
 
     /// Does in this process what a hint asks of others.
     fn heed(&self, hint: &Hint) {
+        self.stirred.store(true, Ordering::Relaxed);
         self.waits.wake(&hint.lanes);
         self.due.tell(hint.due, &self.signals.due);
         self.prune.tell(hint.prune, &self.signals.prunable);
@@ -189,6 +192,7 @@ impl Shared {
     /// tells this process.
     async fn call_and_tell(&self, script: &Script, args: &Args, hint: &Hint) -> Result<Answer, Error> {
         let answer = self.link.call(script, args).await;
+        self.stirred.store(true, Ordering::Relaxed);
         if answer.is_err() {
             self.heed(hint);
         }
@@ -377,7 +381,7 @@ impl Store for RedisStore {
         }
         self.shared.waits.close();
         // Without a word the lead ends a little later by itself.
-        if let Err(error) = self.shared.resign().await {
+        if let Err(error) = self.shared.resign(0).await {
             tracing::warn!(%error, "cannot tell Redis that this process ends");
         }
         Ok(())

@@ -2,7 +2,14 @@
 //!
 //! The lead is a key that ends by itself unless it is renewed, and has a term that never comes again (`lua/lead.lua`). What a
 //! leader does is conditional like everything else, so a second one for a moment would do no harm but work twice.
+//!
+//! Of a store that is spread whoever leads the first part leads all: it *seizes* each of the others before it acts there, for a term of
+//! that part, and as long as it leads the first one nothing has to be renewed. So an idle store costs about the same however many parts it
+//! has. A part remembers for which term of the first one it was last seized, and refuses an earlier one: whoever was taken for dead
+//! and comes back cannot take a part from its successor. If the first part came back without its last writes and gives terms again,
+//! its leader is refused elsewhere and begins a term above all that were met.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -25,11 +32,28 @@ const FAREWELL: Duration = Duration::from_secs(1);
 pub(super) struct Leader {
     /// The mark, and until when it is certain without asking again.
     mark: Mutex<Option<(String, Instant)>>,
+    /// Of a part that is seized.
+    follows: OnceLock<Follows>,
+}
+
+/// What leads a part that is not the first one.
+#[derive(Debug)]
+struct Follows {
+    head: Arc<Shared>,
+    /// The mark of the first part for which this one was seized, and its own.
+    seized: Mutex<Option<(String, String)>>,
+    /// One loop at a time seizes it.
+    seizing: tokio::sync::Mutex<()>,
 }
 
 impl Leader {
     /// The mark if this process leads.
     pub(super) fn mark(&self) -> Option<String> {
+        if let Some(Follows { head, seized, .. }) = self.follows.get() {
+            let leads = head.leader.mark()?;
+            let seized = seized.lock();
+            return seized.as_ref().filter(|(under, _)| *under == leads).map(|(_, mark)| mark.clone());
+        }
         let mark = self.mark.lock();
         mark.as_ref().filter(|(_, until)| Instant::now() < *until).map(|(mark, _)| mark.clone())
     }
@@ -39,8 +63,17 @@ impl Leader {
         self.mark.lock().as_ref().is_some_and(|(_, until)| Instant::now() >= *until)
     }
 
+    /// Whoever leads this part leads the one that it belongs to.
+    pub(super) fn follow(&self, head: &Arc<Shared>) {
+        let (seized, seizing) = (Mutex::default(), tokio::sync::Mutex::default());
+        let _ = self.follows.set(Follows { head: Arc::clone(head), seized, seizing });
+    }
+
     pub(super) fn lose(&self) {
         *self.mark.lock() = None;
+        if let Some(follows) = self.follows.get() {
+            *follows.seized.lock() = None;
+        }
     }
 }
 
@@ -48,10 +81,45 @@ impl Shared {
     /// The mark if this process leads. One that was held up for so long that its lead may be over asks at once: mostly nobody
     /// else has it.
     pub(super) async fn leading(&self) -> Result<Option<String>, Error> {
-        if self.leader.has_lapsed() {
-            self.lead().await?;
+        match self.leader.follows.get() {
+            Some(follows) => {
+                if follows.head.leader.has_lapsed() {
+                    follows.head.lead().await?;
+                }
+                self.seize(follows).await?;
+            }
+            None if self.leader.has_lapsed() => {
+                self.lead().await?;
+            }
+            None => {}
         }
         Ok(self.leader.mark())
+    }
+
+    /// Leads a part if this process leads the first one.
+    async fn seize(&self, Follows { head, seized, seizing }: &Follows) -> Result<(), Error> {
+        let _one = seizing.lock().await;
+        let Some(under) = head.leader.mark() else { return Ok(()) };
+        if self.leader.mark().is_some() || self.check_open().is_err() {
+            return Ok(());
+        }
+        let mut args = self.args(&Hint::default());
+        args.text(&self.origin).number(term(&under).map_or(0, |(_, term)| term)).text("seize");
+        let answer = self.link.run(&script::LEAD, &args).await?;
+        if let redis::Value::Int(later) = answer {
+            head.lead().await?;
+            if head.leader.mark() == Some(under) {
+                head.resign(u64::try_from(later).unwrap_or(0)).await?;
+                head.turn.notify_one();
+            }
+            return Ok(());
+        }
+        let mark = reply::text(answer)?;
+        let last = seized.lock().replace((under, mark.clone()));
+        if !last.is_some_and(|(_, last)| goes_on(&last, &mark)) {
+            self.watch.lock().clear();
+        }
+        self.observe().await
     }
 
     /// Begins or goes on to lead, unless somebody else does; says when to ask again.
@@ -79,15 +147,16 @@ impl Shared {
         Ok(RENEW_EVERY)
     }
 
-    pub(super) async fn resign(&self) -> Result<(), Error> {
+    /// The next term is above one that was met elsewhere.
+    pub(super) async fn resign(&self, met: u64) -> Result<(), Error> {
         self.leader.lose();
         let mut args = self.args(&Hint::default().wakes(Loop::Leader));
-        args.text(&self.origin).number(0).text("resign");
+        args.text(&self.origin).number(met).text("resign");
         self.link.run(&script::LEAD, &args).await.map(drop)
     }
 
     /// Leads or waits for its turn, until the store is closed. Whoever leads looks for leases that began elsewhere.
-    pub(super) async fn keep_leading(self: std::sync::Arc<Self>) {
+    pub(super) async fn keep_leading(self: Arc<Self>) {
         let mut pause = RENEW_EVERY;
         loop {
             let _ = tokio::time::timeout(pause, self.turn.notified()).await;
@@ -157,14 +226,16 @@ impl Shared {
 
 /// Whether nobody else led between two marks of this process: then what it timed still holds.
 fn goes_on(last: &str, mark: &str) -> bool {
-    let term = |mark: &str| {
-        let (who, term) = mark.rsplit_once(':')?;
-        Some((who.to_owned(), term.parse::<u64>().ok()?))
-    };
     match (term(last), term(mark)) {
         (Some((before, last)), Some((who, term))) => before == who && (last..=last + 1).contains(&term),
         _ => false,
     }
+}
+
+/// Who a mark is of, and for which term.
+fn term(mark: &str) -> Option<(String, u64)> {
+    let (who, term) = mark.rsplit_once(':')?;
+    Some((who.to_owned(), term.parse().ok()?))
 }
 
 #[cfg(test)]

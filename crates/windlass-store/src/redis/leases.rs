@@ -26,6 +26,8 @@ pub(super) struct Watch {
     by_deadline: BTreeSet<(u64, u64)>,
     /// The last beat that was read.
     beat: u64,
+    /// The last one that there was then.
+    last: Option<u64>,
 }
 
 #[derive(Debug, Clone)]
@@ -113,6 +115,9 @@ impl Shared {
 
     /// Reads the beats that are new.
     pub(super) async fn observe(&self) -> Result<(), Error> {
+        if !self.link.is_first() && self.is_still().await? {
+            return Ok(());
+        }
         loop {
             let now = self.clock.now();
             let after = self.watch.lock().beat;
@@ -136,9 +141,17 @@ impl Shared {
                 }
             }
             if !full {
+                self.watch.lock().last = Some(last);
                 return Ok(());
             }
         }
+    }
+
+    /// Whether no lease began or moved since the last look. A spread store has many parts, and most of them are idle.
+    async fn is_still(&self) -> Result<bool, Error> {
+        let Some(last) = self.watch.lock().last else { return Ok(false) };
+        let beat = self.link.ask(redis::cmd("HGET").arg(self.key("meta")).arg("beat")).await?;
+        Ok(last == if matches!(beat, redis::Value::Nil) { 0 } else { reply::number(beat)? })
     }
 
     pub(super) async fn expired(&self, expire: &Expire) -> Result<Due, Error> {

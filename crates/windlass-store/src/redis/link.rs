@@ -78,6 +78,10 @@ impl Link {
         Link { wire, meta: format!("{base}meta"), part, heard: Mutex::default(), replicas: None }
     }
 
+    pub(super) fn is_part(&self) -> bool {
+        self.part.is_some()
+    }
+
     /// Whether it is the only part, or the first.
     pub(super) fn is_first(&self) -> bool {
         self.part.as_ref().is_none_or(|part| part.shard == 0)

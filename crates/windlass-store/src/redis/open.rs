@@ -127,13 +127,17 @@ impl RedisStore {
             limits_mark: Default::default(),
             leader: Default::default(),
             turn: Default::default(),
+            stirred: Default::default(),
             hears: Default::default(),
             audience: Default::default(),
             due: Default::default(),
             prune: Default::default(),
             closed: Default::default(),
         });
-        shared.lead().await?;
+        // Whoever leads the first part seizes the others when it acts there.
+        if shared.link.is_first() {
+            shared.lead().await?;
+        }
         let mut tasks = JoinSet::new();
         let (ready, listening) = tokio::sync::oneshot::channel();
         tasks.spawn(Arc::clone(&shared).listen(target.clone(), ready));
@@ -143,7 +147,9 @@ impl RedisStore {
         }
         tasks.spawn(Arc::clone(&shared).serve_waiting());
         tasks.spawn(Arc::clone(&shared).serve_reports());
-        tasks.spawn(Arc::clone(&shared).keep_leading());
+        if shared.link.is_first() {
+            tasks.spawn(Arc::clone(&shared).keep_leading());
+        }
         // If it cannot listen it polls, and says so in the log.
         let _ = listening.await;
         Ok(Arc::new(RedisStore { shared, durability, replicas, _tasks: parking_lot::Mutex::new(tasks) }))

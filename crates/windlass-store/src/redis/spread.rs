@@ -15,6 +15,7 @@
 //! - **Ids, unique keys, workflows and schedules** have names that are good for the whole store. A directory, which is
 //!   spread by name, says in which part each of them is (`spread/homes.rs`, `spread/keys.rs`).
 //! - **A claim** of queues in several parts is several calls (`spread/claim.rs`), and never gets more than it asked for.
+//! - **Whoever leads** the first part leads them all (`lead.rs`).
 //! - **Operations** are kept by the first part. Their steps reach over all of them (`spread/named.rs`).
 //! - Everything else is a sum, a merge, or one call to the part that it is about.
 //!
@@ -44,6 +45,7 @@ mod restore;
 mod statuses;
 mod store;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -82,6 +84,8 @@ pub(super) struct Spread {
     numbers_read: Mutex<Instant>,
     fence: Duration,
     known: homes::Known,
+    /// Parts that had no queues, and when that was seen.
+    calm: Mutex<HashMap<usize, Instant>>,
     /// Whether there may be limits on types or keys.
     far: Arc<AtomicBool>,
     /// One limit at a time is settled by this process.
@@ -129,6 +133,10 @@ impl Spread {
             }
         };
         let parts = Arc::new(try_join_all(voices.into_iter().enumerate().map(begin)).await?);
+        for part in &parts[1..] {
+            part.shared.leader.follow(&parts[0].shared);
+        }
+        try_join_all(parts[1..].iter().map(|part| part.shared.leading())).await?;
         let spread = Arc::new(Spread {
             parts,
             signals,
@@ -139,6 +147,7 @@ impl Spread {
             numbers_read: Mutex::new(Instant::now()),
             fence: options.fence.unwrap_or(homes::FENCE),
             known: homes::Known::default(),
+            calm: Mutex::default(),
             far: Arc::default(),
             settling: Default::default(),
             tasks: Mutex::default(),

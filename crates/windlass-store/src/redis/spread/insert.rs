@@ -46,7 +46,10 @@ impl Spread {
                 answers[i] = Some(answer);
             }
             if atomic && answers.iter().flatten().any(refuses) {
-                return Ok(answers.into_iter().map(|answer| answer.unwrap_or(Inserted::Aborted)).collect());
+                let answers: Vec<Inserted> =
+                    answers.into_iter().map(|answer| answer.unwrap_or(Inserted::Aborted)).collect();
+                self.forget_refused(&tasks, &answers).await;
+                return Ok(answers);
             }
             let mut by_shard: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
             for i in round.into_iter().filter(|i| answers[*i].is_none()) {
@@ -76,9 +79,27 @@ impl Spread {
             left = [again, later].concat();
         }
         let answers: Vec<Inserted> = answers.into_iter().flatten().collect();
+        self.forget_refused(&tasks, &answers).await;
         self.saw(answers.iter().filter_map(added));
         answers.iter().filter_map(added).for_each(|new| self.known.put(&new.id, self.shard_at(new.seq)));
         Ok(answers)
+    }
+
+    /// Names were put down for tasks that are not added.
+    async fn forget_refused(&self, tasks: &[NewTask], answers: &[Inserted]) {
+        use Inserted::{Aborted, Dependency, KeyHeld, LimitApart, LimitFull, QueueFull};
+        let mut names = Vec::new();
+        for (new, answer) in tasks.iter().zip(answers) {
+            if let Aborted | Dependency { .. } | KeyHeld(_) | LimitApart(_) | LimitFull(_) | QueueFull =
+                answer
+            {
+                names.push(of_id(&new.id));
+                names.extend(new.unique.as_ref().map(|unique| of_key(unique.key.as_str())));
+            }
+        }
+        if !names.is_empty() {
+            self.let_go_of(names).await;
+        }
     }
 
     /// The answers to those of a round that a limit would have to count which counts in another part.

@@ -1,8 +1,11 @@
-//! Looking at limits: one of each, though every part may know it.
+//! Looking at limits, one of each though every part may know it, and at the counters of queues.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures_util::future::try_join_all;
+use tokio::time::Instant;
 use windlass_core::Name;
 use windlass_core::flow::{Scope, Status};
 use windlass_core::limits::PAGE_ROWS_MAX;
@@ -10,7 +13,10 @@ use windlass_core::limits::PAGE_ROWS_MAX;
 use super::super::limits::known_as;
 use super::Spread;
 use super::limits::is_shut;
-use crate::store::{Error, ListLimits};
+use crate::store::{Error, ListLimits, QueueCounts};
+
+/// How long a part without queues is taken to have none when nothing is heard of it.
+const CALM: Duration = Duration::from_secs(30);
 
 impl Spread {
     pub(super) async fn limit(&self, scope: Scope, name: &Name) -> Result<Option<Status>, Error> {
@@ -50,6 +56,32 @@ impl Spread {
             }
         }
         Ok(all)
+    }
+
+    /// The counters of all queues, for figures. A part without any is asked again when something was heard of it, or after a while.
+    pub(super) async fn depths(&self) -> Result<Vec<QueueCounts>, Error> {
+        let asked: Vec<usize> = (0..self.count()).filter(|shard| !self.is_calm(*shard)).collect();
+        let ask = |shard: &usize| {
+            let part = self.part(*shard);
+            part.stirred.store(false, Ordering::Relaxed);
+            part.queues(None)
+        };
+        let parts = try_join_all(asked.iter().map(ask)).await?;
+        for (shard, queues) in asked.iter().zip(&parts) {
+            let mut calm = self.calm.lock();
+            calm.remove(shard);
+            if queues.is_empty() {
+                calm.insert(*shard, Instant::now());
+            }
+        }
+        let mut queues: Vec<QueueCounts> = parts.into_iter().flatten().collect();
+        queues.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(queues)
+    }
+
+    fn is_calm(&self, shard: usize) -> bool {
+        let since = self.calm.lock().get(&shard).copied();
+        since.is_some_and(|since| since.elapsed() < CALM) && !self.part(shard).stirred.load(Ordering::Relaxed)
     }
 
     pub(super) async fn open_gates(&self) -> Result<Option<u64>, Error> {

@@ -103,6 +103,10 @@ impl Store for Spread {
         self.part(self.shard_of(&record.queue)).position(record).await
     }
 
+    async fn depths(&self) -> Result<Vec<QueueCounts>, Error> {
+        Spread::depths(self).await
+    }
+
     async fn queues(&self, name: Option<&Name>) -> Result<Vec<QueueCounts>, Error> {
         if let Some(queue) = name {
             return self.part(self.shard_of(queue)).queues(name).await;

@@ -1,6 +1,7 @@
 //! A store that is spread over the slots of a cluster passes the suite, and what reaches over its parts is right or refused.
 
 mod failover;
+mod lead;
 mod limits;
 mod migrate;
 mod unique;

@@ -27,7 +27,16 @@ async fn nothing(_: Context, _: u64) -> Result<(), Failure> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_brokers_and_ten_workers_with_nothing_to_do_leave_redis_alone() {
-    let redis = Redis::start();
+    idle(Redis::start()).await;
+}
+
+/// The parts of a store cost no more than one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn they_leave_a_cluster_alone_too() {
+    idle(Redis::start_cluster()).await;
+}
+
+async fn idle(redis: Redis) {
     let brokers = [redis.broker(), redis.broker(), redis.broker()];
     let stop = CancellationToken::new();
     let (mut libraries, mut working) = (Vec::new(), Vec::new());

@@ -19,6 +19,10 @@ use crate::api::{State, batch, claim, stats, tasks, workers};
 
 /// What one frame asks for.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every request is a submit, and a box would cost each an allocation"
+)]
 pub(super) enum Request {
     Submit(Submit),
     Result(Finish),

@@ -18,8 +18,9 @@ use super::walk::Tasks;
 use super::{Error, Job, Running};
 use crate::store::Store;
 
-/// Numbers stay below this, which leaves a spread store room for what it writes beside them (`Spread::span`), and is exact in Redis.
-const NUMBER_MAX: u64 = 1 << 48;
+/// Numbers stay below this. It leaves Redis room for as many again, where a place in line is kept below 2^45 beside a priority (`ORDERS` in
+/// `redis/lua/row.lua`), and a spread store room for what it writes beside them (`Spread::span`).
+const NUMBER_MAX: u64 = 1 << 44;
 /// Workflows whose first number is known without asking; beyond it they are asked for again.
 const FIRSTS_MAX: usize = 10_000;
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use windlass_core::{Change, Record, State, TaskId, Transition, UniqueKey};
+use windlass_core::{Change, Record, TaskId, Transition, UniqueKey};
 
 use super::Shared;
 use super::ends;
@@ -202,15 +202,16 @@ impl Shared {
         let mut args = self.args(&hint);
         args.outliving(steps.iter().any(Step::may_vanish));
         let parts = ends::change_args(&mut args, &steps);
+        let beats = self.beats(steps.iter().map(|step| step.before.seq));
         let answer = self.call_and_tell(&script::COMMIT, &args, &hint).await?;
         let repeated = answer.repeated;
         let answers = ends::by_step(&parts, steps.len(), answer.value)?;
         let mut committed = Vec::with_capacity(steps.len());
-        for (step, answer) in steps.into_iter().zip(answers) {
+        for ((step, beat), answer) in steps.into_iter().zip(beats).zip(answers) {
             // One that was to be forgotten, and is gone when that is asked for again, was forgotten by the first call or as good.
             let removes = repeated && matches!(step.change, Change::Removed { .. });
             let gone = removes.then(|| Box::new(step.after.clone()));
-            committed.push(match (self.written_or_other(step, answer, &hint).await?, gone) {
+            committed.push(match (self.written_or_other(step, beat, answer, &hint).await?, gone) {
                 (Committed::Missing, Some(gone)) => Committed::Done(gone),
                 (committed, _) => committed,
             });
@@ -223,22 +224,29 @@ impl Shared {
     async fn written_or_other(
         &self,
         step: Step,
+        beat: Option<u64>,
         answer: redis::Value,
         hint: &Hint,
     ) -> Result<Committed, Error> {
         if !reply::is_text(&answer, "other") {
-            return self.written(step, answer);
+            return self.written(step, beat, answer);
         }
         let mut args = self.args(hint);
         args.outliving(step.may_vanish()).number(0).number(1).number(0);
         step.args(&mut args, &row::name(step.before.seq));
         let answers = self.call_and_tell(&script::COMMIT, &args, hint).await?.value;
         let [answer] = reply::fixed(answers)?;
-        self.written(step, answer)
+        self.written(step, beat, answer)
     }
 
-    /// What became of a change, by the answer of the script.
-    pub(super) fn written(&self, step: Step, answer: redis::Value) -> Result<Committed, Error> {
+    /// What became of a change, by the answer of the script. The beat is that of the lease which was watched before the call: when the answer
+    /// is there, the task may be leased to somebody else, and that lease must be watched.
+    pub(super) fn written(
+        &self,
+        step: Step,
+        beat: Option<u64>,
+        answer: redis::Value,
+    ) -> Result<Committed, Error> {
         let mut answer = match answer {
             redis::Value::Array(words) => words.into_iter(),
             word => vec![word].into_iter(),
@@ -256,9 +264,8 @@ impl Shared {
             }
             _ => return Err(reply::wrong("an unknown outcome of a change")),
         }
-        let kept = matches!(change, Change::Checkpointed { .. });
-        if matches!(before.state, State::Running(_)) && !kept {
-            self.forget_lease(before.seq);
+        if let Some(beat) = beat.filter(|_| !matches!(change, Change::Checkpointed { .. })) {
+            self.forget_lease(before.seq, beat);
         }
         Ok(Committed::Done(Box::new(after)))
     }

@@ -71,7 +71,7 @@ impl Shared {
         }
         let Some(mut done) = self.transact(transaction).await? else { return Ok(Settled::Conflict) };
         let Some(step) = step else { return Ok(Settled::Dropped) };
-        match self.written(step, done.answers.pop().unwrap_or_default())? {
+        match self.written(step, None, done.answers.pop().unwrap_or_default())? {
             Committed::Done(record) => Ok(Settled::Changed(record)),
             _ => Err(reply::wrong("a change that was guarded and not made")),
         }
@@ -89,7 +89,7 @@ impl Shared {
         transaction.change("change", &step, &name);
         parents.iter().for_each(|parent| transaction.act("await", &[parent, &name]));
         let Some(done) = self.transact(transaction).await? else { return Ok(Committed::Conflict) };
-        self.written(step, done.answers.into_iter().next().unwrap_or_default())
+        self.written(step, None, done.answers.into_iter().next().unwrap_or_default())
     }
 
     /// The names of those that a task waits for again, each of them guarded; `None` if one is gone.

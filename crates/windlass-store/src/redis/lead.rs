@@ -58,6 +58,13 @@ impl Leader {
         mark.as_ref().filter(|(_, until)| Instant::now() < *until).map(|(mark, _)| mark.clone())
     }
 
+    /// It leads until then. Of two answers with one mark the later moment counts, whichever came last.
+    fn keep(&self, mark: String, until: Instant) {
+        let mut kept = self.mark.lock();
+        let before = kept.take().filter(|(held, _)| *held == mark);
+        *kept = Some((mark, before.map_or(until, |(_, before)| before.max(until))));
+    }
+
     /// Whether it led, and may not do so any more because it could not ask in time.
     fn has_lapsed(&self) -> bool {
         self.mark.lock().as_ref().is_some_and(|(_, until)| Instant::now() >= *until)
@@ -139,7 +146,7 @@ impl Shared {
             self.watch.lock().clear();
         }
         let begins = before.as_ref() != Some(&mark);
-        *self.leader.mark.lock() = Some((mark, asked + LEAD));
+        self.leader.keep(mark, asked + LEAD);
         if begins {
             self.observe().await?;
             self.wake_loops();
@@ -240,7 +247,18 @@ fn term(mark: &str) -> Option<(String, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::goes_on;
+    use super::*;
+
+    #[test]
+    fn a_late_answer_does_not_shorten_a_lead() {
+        let (leader, now) = (Leader::default(), Instant::now());
+        let until = |leader: &Leader| leader.mark.lock().as_ref().map(|(_, until)| *until);
+        leader.keep("a:1".to_owned(), now + LEAD);
+        leader.keep("a:1".to_owned(), now);
+        assert_eq!(until(&leader), Some(now + LEAD));
+        leader.keep("a:2".to_owned(), now);
+        assert_eq!(until(&leader), Some(now), "another term has its own");
+    }
 
     #[test]
     fn a_lead_goes_on_unless_somebody_else_had_it() {

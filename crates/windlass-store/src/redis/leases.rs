@@ -51,7 +51,7 @@ impl Watch {
         next
     }
 
-    fn end(&mut self, seq: u64) {
+    pub(super) fn end(&mut self, seq: u64) {
         if let Some(timed) = self.by_seq.remove(&seq) {
             self.by_deadline.remove(&(timed.deadline, seq));
         }
@@ -75,13 +75,18 @@ impl Watch {
         found.map(|(_, seq)| (*seq, self.by_seq[seq].beat)).collect()
     }
 
-    /// A process that does not lead keeps only leases that it may have to end for a dead worker.
+    /// A process that does not lead keeps only leases that it may have to end for a dead worker. Should it lead again, it reads
+    /// all of them anew: those that it dropped may not have ended.
     fn drop_ended(&mut self, now: Now) {
+        let before = self.by_seq.len();
         while let Some(&(deadline, seq)) =
             self.by_deadline.first().filter(|(deadline, _)| *deadline <= now.mono)
         {
             self.by_seq.remove(&seq);
             self.by_deadline.remove(&(deadline, seq));
+        }
+        if self.by_seq.len() < before {
+            (self.beat, self.last) = (0, None);
         }
     }
 
@@ -109,8 +114,18 @@ impl Shared {
         }
     }
 
-    pub(super) fn forget_lease(&self, seq: u64) {
-        self.watch.lock().end(seq);
+    /// The beats of leases that are watched, by the numbers of their tasks.
+    pub(super) fn beats(&self, seqs: impl Iterator<Item = u64>) -> Vec<Option<u64>> {
+        let watch = self.watch.lock();
+        seqs.map(|seq| watch.by_seq.get(&seq).map(|timed| timed.beat)).collect()
+    }
+
+    /// Watches a lease no more, unless it has moved on or is another one.
+    pub(super) fn forget_lease(&self, seq: u64, beat: u64) {
+        let mut watch = self.watch.lock();
+        if watch.by_seq.get(&seq).is_some_and(|timed| timed.beat == beat) {
+            watch.end(seq);
+        }
     }
 
     /// Reads the beats that are new.
@@ -199,9 +214,9 @@ impl Shared {
             return Ok(Vec::new());
         }
         let mut tasks = Vec::new();
-        for ((seq, _), answer) in over.iter().zip(reply::list(answer)?) {
+        for ((seq, beat), answer) in over.iter().zip(reply::list(answer)?) {
             if matches!(answer, redis::Value::Nil) {
-                self.forget_lease(*seq);
+                self.forget_lease(*seq, *beat);
                 continue;
             }
             let mut fields = reply::list(answer)?;
@@ -254,4 +269,21 @@ impl Shared {
 fn held(beat: redis::Value, window: redis::Value, worker: redis::Value) -> Result<Held, Error> {
     let worker = reply::text(worker)?.parse().map_err(|_| reply::wrong("a lease with a wrong worker"))?;
     Ok(Held { beat: reply::number(beat)?, window_ms: reply::number(window)?, worker })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_that_were_dropped_are_read_again_by_who_leads_again() {
+        let held = Held { beat: 5, window_ms: 10, worker: Name::new("w").unwrap() };
+        let at = |mono| Now { wall: 0, mono };
+        let mut watch = Watch { beat: 5, last: Some(5), ..Watch::default() };
+        watch.hold(1, &held, at(0));
+        watch.drop_ended(at(5));
+        assert_eq!((watch.by_seq.len(), watch.beat, watch.last), (1, 5, Some(5)), "it goes on");
+        watch.drop_ended(at(20));
+        assert_eq!((watch.by_seq.len(), watch.beat, watch.last), (0, 0, None));
+    }
 }

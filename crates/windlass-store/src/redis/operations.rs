@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use windlass_core::limits::{CONFLICT_TRIES_MAX, OPERATIONS_MAX, OPERATIONS_RUNNING_MAX, PAGE_ROWS_MAX};
 use windlass_core::operation::Operation;
-use windlass_core::{Name, Transition};
+use windlass_core::{Name, State, Transition};
 
 use super::Shared;
 use super::commit::Fate;
@@ -175,7 +175,10 @@ impl Shared {
                 if let Some(current) = current.filter(|current| current.revision == record.revision) {
                     record.order = current.order;
                 }
-                self.forget_lease(record.seq);
+                // Whatever lease a task has that is ready is somebody else's by now.
+                if !matches!(record.state, State::Pending) {
+                    self.watch.lock().end(record.seq);
+                }
                 Committed::Done(record)
             }
             other => other,

@@ -148,24 +148,31 @@ impl Waits {
         let most = CALL_CLAIMS_MAX - inner.fresh.len().min(CALL_CLAIMS_MAX / 2);
         let had = |pair: &(Name, Name)| inner.turn.as_ref().is_some_and(|turn| pair <= turn);
         let (had, due): (Vec<_>, Vec<_>) = pairs.into_iter().partition(had);
+        let mut full = false;
         for (queue, kind) in due.into_iter().chain(had) {
             let Some((ticket, waiter)) = inner.waiting.first(&queue, &kind) else { continue };
             let claim = waiter.claim.clone();
             let lane = Lane::Type(queue.clone(), kind.clone());
-            if round.asked.len() < most && round.takes(ticket, &claim) {
+            if !full && round.asked.len() < most && round.takes(ticket, &claim) {
                 round.ask(Asked { ticket, claim, lane: Some(lane) });
                 inner.turn = Some((queue, kind));
             } else {
-                // It is for the next round, and only this pair: those that were asked for are done with.
+                // It is for the next round, and only this pair: those that were asked for are done with. Smaller ones behind it do
+                // not go first, so that its turn comes.
+                full |= !round.asks(ticket);
                 inner.lanes.insert(lane);
             }
         }
+        let mut first = true;
         while let Some((arrival, ticket)) = inner.fresh.front().copied() {
             let claim = inner.waiting.get(ticket).map(|waiter| waiter.claim.clone());
             if let Some(claim) = claim.filter(|_| !round.asks(ticket)) {
-                if !round.takes(ticket, &claim) {
+                // The first one goes in whatever the lanes took: others wait for its look.
+                let goes_in = first && round.asked.len() < CALL_CLAIMS_MAX;
+                if !goes_in && !round.takes(ticket, &claim) {
                     break;
                 }
+                first = false;
                 round.ask(Asked { ticket, claim, lane: None });
             }
             inner.fresh.pop_front();

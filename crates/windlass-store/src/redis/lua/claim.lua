@@ -181,7 +181,7 @@ function usual.lease_run(lane, got, most, terms, draw)
       local value, revision = values[i], running
       -- A number is at most as long as a name, and a revision that is looked at so has one digit.
       local at = rest and string.find(value, rest, 3, true)
-      if not at or at > 17 or string.byte(value) ~= string.byte(running) or string.byte(value, 2) ~= 32 then
+      if not at or at > 17 or #running > 1 or string.byte(value) ~= string.byte(running) or string.byte(value, 2) ~= 32 then
         if rest then
           usual.count(lane, priority, class, alike)
         end

@@ -17,7 +17,9 @@ for i = 1, tonumber(ARGV[5]) do
   if not held then
     answers[i] = false
   elseif tonumber(beat) == tonumber(seen) then
-    holds.set(name, string.gsub(held, " x$", "") .. " x")
+    -- The mark is the eleventh word; a worker may have its name.
+    local noticed = string.match(held, "^" .. string.rep("%S+ ", 10) .. "x$")
+    holds.set(name, noticed and held or held .. " x")
     answers[i] = { "ended", show(name, true) }
   else
     local window, worker = string.match(held, "^%S+ %S+ %S+ %S+ %S+ %S+ (%S+) %S+ %S+ (%S+)")

@@ -71,3 +71,36 @@ fn a_call_stands_for_a_bounded_number_of_pairs() {
     }
     assert!(waits.gather().asked.is_empty());
 }
+
+fn enter_for(waits: &Waits, queue: &str, max: u32) -> oneshot::Receiver<Result<Vec<Task>, Error>> {
+    let (reply, answer) = oneshot::channel();
+    waits.enter(Claim { max, ..claim(queue) }, reply).unwrap();
+    answer
+}
+
+#[test]
+fn who_wants_much_has_a_look_beside_lanes_that_always_get_something() {
+    let waits = Waits::default();
+    let _old = enter_for(&waits, "a", 100);
+    while !waits.gather().asked.is_empty() {}
+    let _new = [enter_for(&waits, "b", 1000), enter_for(&waits, "c", 1000)];
+    for (arrival, queue) in [(2, "b"), (3, "c")] {
+        waits.wake(&BTreeSet::from([Lane::Queue(Name::new("a").unwrap())]));
+        let round = waits.gather();
+        assert_eq!((asked(&round), round.looked), (vec!["a".to_owned(), queue.to_owned()], Some(arrival)));
+    }
+}
+
+#[test]
+fn a_lane_that_wants_much_has_its_turn_between_small_ones() {
+    let waits = Waits::default();
+    let _old = [enter_for(&waits, "a", 100), enter_for(&waits, "b", 1000), enter_for(&waits, "c", 100)];
+    while !waits.gather().asked.is_empty() {}
+    let rounds: Vec<Vec<String>> = (0..3)
+        .map(|_| {
+            waits.wake(&BTreeSet::from([Lane::Everywhere]));
+            asked(&waits.gather())
+        })
+        .collect();
+    assert_eq!(rounds, [vec!["a"], vec!["b"], vec!["c", "a"]]);
+}

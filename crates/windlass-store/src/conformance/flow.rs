@@ -218,10 +218,14 @@ pub async fn a_token_that_is_long_there_serves_who_waits(h: &mut Harness) {
     h.clock.advance_ms(1000);
     // Nothing waits for the token, so it stays unseen, and nobody is told of it again.
     assert_eq!(h.store.open_gates().await.expect("open_gates"), None);
-    h.add(vec![NewTask { queue: name("elsewhere"), ..h.task("plain") }]).await;
-    let mut told = Box::pin(h.store.signals().gates.notified());
-    let is_told = poll_fn(|context| Poll::Ready(told.as_mut().poll(context).is_ready())).await;
-    assert!(!is_told, "there is nothing to open");
+    let mut told = 0;
+    for i in 0..4 {
+        h.add(vec![NewTask { queue: name("elsewhere"), ..h.task(&format!("plain-{i}")) }]).await;
+        let mut signal = Box::pin(h.store.signals().gates.notified());
+        told += poll_fn(|context| Poll::Ready(u32::from(signal.as_mut().poll(context).is_ready()))).await;
+    }
+    // Once may be of another cause: whoever begins to lead a shared store looks after everything, and on a busy machine a lead runs out.
+    assert!(told <= 1, "there is nothing to open");
     h.add(vec![of_key(h, "late", "k")]).await;
     assert_eq!(ids(&served(pending).await), ["late"]);
 }

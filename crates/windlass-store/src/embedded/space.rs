@@ -4,28 +4,32 @@
 //! work, and the checkpoints that let the log be used again.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use windlass_core::{Change, Transition};
 
-/// How long an answer of the system is believed.
+/// The system is asked again when its last answer is this old. One caller asks; the others go by that answer meanwhile,
 const CHECK_INTERVAL_MS: u64 = 20;
+/// unless it is older than this: then each asks for itself.
+const BELIEVED_MS: u64 = 200;
 
 #[derive(Debug)]
 pub(super) struct Space {
     dir: PathBuf,
     reserve_bytes: u64,
     since: Instant,
-    /// When the system was asked last, and what it answered. Every submit looks, so nobody has to wait for who asks.
-    checked_ms: AtomicU64,
+    /// What the system answered last, and when it was asked. Every submit looks, so nobody has to wait for who asks.
     free: AtomicU64,
+    answered_ms: AtomicU64,
+    asking: AtomicBool,
 }
 
 impl Space {
     pub(super) fn new(dir: PathBuf, reserve_bytes: u64) -> Self {
         let free = AtomicU64::new(free_bytes(&dir));
-        Self { dir, reserve_bytes, since: Instant::now(), checked_ms: AtomicU64::new(0), free }
+        let (answered_ms, asking) = Default::default();
+        Self { dir, reserve_bytes, since: Instant::now(), free, answered_ms, asking }
     }
 
     /// Whether new tasks must wait for room.
@@ -40,13 +44,23 @@ impl Space {
 
     fn free(&self) -> u64 {
         let now = self.since.elapsed().as_millis() as u64;
-        let checked = self.checked_ms.load(Ordering::Relaxed);
-        let asks =
-            || self.checked_ms.compare_exchange(checked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if now.saturating_sub(checked) > CHECK_INTERVAL_MS && asks() {
-            self.free.store(free_bytes(&self.dir), Ordering::Relaxed);
+        let age = now.saturating_sub(self.answered_ms.load(Ordering::Acquire));
+        if age > BELIEVED_MS {
+            return self.ask(now);
+        }
+        if age > CHECK_INTERVAL_MS && !self.asking.swap(true, Ordering::Relaxed) {
+            let free = self.ask(now);
+            self.asking.store(false, Ordering::Relaxed);
+            return free;
         }
         self.free.load(Ordering::Relaxed)
+    }
+
+    fn ask(&self, now: u64) -> u64 {
+        let free = free_bytes(&self.dir);
+        self.free.store(free, Ordering::Relaxed);
+        self.answered_ms.store(now, Ordering::Release);
+        free
     }
 }
 

@@ -62,11 +62,15 @@ impl FromText for Origins {
     }
 }
 
+/// A name that is longer is looked at each time. Names of machines are shorter.
+const HOST_BYTES_KEPT: usize = 260;
+
 /// Who is at the other end of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Caller {
-    /// What it called the broker first, once that was found to be a name of its own. Few know two.
-    host: OnceLock<HeaderValue>,
+    /// What it called the broker first, once that was found to be a name of its own. Few know two. A copy: a piece of the head
+    /// would hold on to the whole buffer that it was read into.
+    host: OnceLock<Box<[u8]>>,
 }
 
 impl Caller {
@@ -79,10 +83,12 @@ impl Caller {
     ) -> Result<(), Refused> {
         if settings.local
             && let Some(host) = headers.get(HOST)
-            && self.host.get() != Some(host)
+            && self.host.get().is_none_or(|known| **known != *host.as_bytes())
         {
             check_host(host, &settings.origins)?;
-            self.host.get_or_init(|| host.clone());
+            if host.len() <= HOST_BYTES_KEPT {
+                self.host.get_or_init(|| host.as_bytes().into());
+            }
         }
         if !method.is_safe() {
             check(headers, &settings.origins)?;

@@ -60,6 +60,7 @@ impl Slots {
     /// Adds a task that is not there yet.
     pub(super) fn insert(&mut self, slot: Slot) {
         let seq = slot.record.seq;
+        debug_assert!(!self.contains(seq), "a second task of one number");
         let place = match self.free.pop() {
             Some(place) => {
                 self.pieces[place as usize / PIECE_SLOTS][place as usize % PIECE_SLOTS] = Some(slot);

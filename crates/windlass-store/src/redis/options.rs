@@ -33,6 +33,8 @@ pub struct Options {
     pub(super) shards: Option<usize>,
     /// How long what a name was put down for may be on its way, in a store that is spread; for tests.
     pub(super) fence: Option<std::time::Duration>,
+    /// How often names that were forgotten are looked for, in a store that is spread; for tests.
+    pub(super) swept: Option<std::time::Duration>,
     /// Host and port or path, without secrets.
     pub(super) place: String,
 }
@@ -70,13 +72,20 @@ impl Options {
             return Err(wrong("shards is for redis+cluster".into()));
         }
         let wanted = wanted(words.wait_replicas.as_deref(), words.wait_ms.as_deref()).map_err(wrong)?;
-        Ok(Options { target, prefix, wanted, shards, fence: None, place })
+        Ok(Options { target, prefix, wanted, shards, fence: None, swept: None, place })
     }
 
     /// A store that is spread refuses what comes this long after its name was put down. Tests do not wait as long as others do.
     #[doc(hidden)]
     pub fn fenced(mut self, fence: std::time::Duration) -> Options {
         self.fence = Some(fence);
+        self
+    }
+
+    /// A store that is spread looks for names that were forgotten this often. Tests do not wait as long as others do.
+    #[doc(hidden)]
+    pub fn swept_every(mut self, every: std::time::Duration) -> Options {
+        self.swept = Some(every);
         self
     }
 

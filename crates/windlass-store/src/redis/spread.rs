@@ -158,7 +158,8 @@ impl Spread {
             let found = try_join_all(replicas.map(Replicas::found)).await?;
             wanted.announce(found.into_iter().min().unwrap_or(0));
         }
-        spread.tasks.lock().spawn(homes::sweep(Arc::downgrade(&spread)));
+        let every = options.swept.unwrap_or(homes::SWEEP_EVERY);
+        spread.tasks.lock().spawn(homes::sweep(Arc::downgrade(&spread), every));
         Ok(spread)
     }
 

@@ -13,8 +13,8 @@
 //! was stopped for an hour in between is refused like a packet that was on its way for so long. It relies on clocks of servers that
 //! are not set forward or back by more than the difference of the two.
 //!
-//! Entries leave the same way: what is forgotten is noted, and after that time its entry is dropped if it is still as it
-//! was and nothing has the name. A process that dies in between leaves an entry behind, which costs a few bytes and is replaced
+//! Entries leave the same way: what is forgotten is noted, and when its entry is as old as that, it is dropped if it is still as it
+//! was then and nothing has the name. A process that dies in between leaves an entry behind, which costs a few bytes and is replaced
 //! by the next one who wants the name.
 
 use std::collections::btree_map::Entry;
@@ -37,7 +37,7 @@ use crate::store::Error;
 const SETTLED_MS: u64 = 60_000;
 /// Twice as long as a call is tried, with the questions before it.
 pub(in super::super) const FENCE: Duration = Duration::from_secs(30);
-const SWEEP_EVERY: Duration = Duration::from_secs(30);
+pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(30);
 const SWEEP_MAX: u64 = 1000;
 /// Ids whose part is known without asking; beyond it all are forgotten, which costs one more call for each, once.
 const KNOWN_MAX: usize = 50_000;
@@ -244,9 +244,9 @@ fn place(answer: redis::Value) -> Result<Option<Place>, Error> {
 
 /// Drops entries of what is forgotten, until the store is closed. Whoever leads a part looks after its share, and whoever leads the
 /// first one after limits that somebody left unsettled.
-pub(super) async fn sweep(spread: Weak<Spread>) {
+pub(super) async fn sweep(spread: Weak<Spread>, every: Duration) {
     loop {
-        tokio::time::sleep(SWEEP_EVERY).await;
+        tokio::time::sleep(every).await;
         let Some(spread) = spread.upgrade() else { return };
         for part in spread.parts.iter().filter(|part| part.shared.leader.mark().is_some()) {
             if let Err(error) = sweep_share(&spread.parts, &part.shared).await {
@@ -261,6 +261,7 @@ pub(super) async fn sweep(spread: Weak<Spread>) {
     }
 }
 
+/// An entry is dropped as it was when it was settled: who asks for it in between makes it another one.
 async fn sweep_share(parts: &[Arc<RedisStore>], share: &Shared) -> Result<(), Error> {
     let mut args = Args::new("");
     args.number(SETTLED_MS).number(SWEEP_MAX);

@@ -4,6 +4,7 @@ mod failover;
 mod lead;
 mod limits;
 mod migrate;
+mod swept;
 mod unique;
 
 use std::collections::{BTreeMap, HashSet};

@@ -68,9 +68,10 @@ impl Shared {
 
     /// One call for some of the claims.
     async fn claim_once(&self, claims: &[&Claim], open: &[usize]) -> Result<Round, Error> {
-        let now = self.clock.now();
         let asked: Vec<&Claim> = open.iter().map(|i| claims[*i]).collect();
-        let answer = self.link.run(&script::CLAIM, &arguments(&asked, now.wall)).await?;
+        let answer = self.link.run(&script::CLAIM, &arguments(&asked, self.clock.now().wall)).await?;
+        // Leases are timed from here: Redis may have been away for long.
+        let now = self.clock.now();
         let [expired, answers, unsure] = reply::fixed(answer)?;
         let answers = reply::list(answers)?.into_iter();
         let taken = answers.map(|answer| Taken::new(answer, now)).collect::<Result<_, _>>()?;

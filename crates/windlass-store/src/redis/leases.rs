@@ -5,8 +5,12 @@
 //! that are new to it and gives each of these leases its full length from that moment, on its own clock. A lease whose time
 //! is over is noticed only if its beat is still the one that was timed. No clocks are compared, a lease never ends early, and
 //! a new leader gives everybody one fresh window, as a restart does.
+//!
+//! A Redis that lost its last writes gives their beats again, to other leases. So whoever leads begins anew when the history that Redis
+//! writes to is another one (`lua/observe.lua`), whatever the beats are then.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::RangeInclusive;
 
 use windlass_core::transition::{self, Extension};
 use windlass_core::{Name, Now};
@@ -26,8 +30,12 @@ pub(super) struct Watch {
     by_deadline: BTreeSet<(u64, u64)>,
     /// The last beat that was read.
     beat: u64,
-    /// The last one that there was then.
-    last: Option<u64>,
+    /// The last one that there was then, and the number of the call that read it.
+    last: Option<(u64, String)>,
+    /// The history that was read.
+    history: String,
+    /// How often it was begun anew. What was asked for before is no answer any more.
+    begun: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -40,7 +48,7 @@ struct Timed {
 impl Watch {
     /// Times a lease; whether it is the next to end. One that is timed already keeps its time.
     fn hold(&mut self, seq: u64, held: &Held, now: Now) -> bool {
-        if self.by_seq.get(&seq).is_some_and(|timed| timed.beat == held.beat) {
+        if self.by_seq.get(&seq).is_some_and(|timed| timed.beat == held.beat && timed.worker == held.worker) {
             return false;
         }
         let deadline = now.mono.saturating_add(held.window_ms);
@@ -65,14 +73,14 @@ impl Watch {
         self.by_deadline.insert((timed.deadline, seq));
     }
 
-    /// Those that are over, and those of dead workers, with their beats.
-    fn over(&self, expire: &Expire, now: Now, leads: bool) -> Vec<(u64, u64)> {
+    /// Those that are over, and those of dead workers.
+    fn over(&self, expire: &Expire, now: Now, leads: bool) -> Vec<(u64, Timed)> {
         let over = |(deadline, seq): &&(u64, u64)| {
             let timed = &self.by_seq[seq];
             (leads && *deadline <= now.mono) || expire.dead_workers.contains(&timed.worker)
         };
         let found = self.by_deadline.iter().filter(over).take(expire.limit);
-        found.map(|(_, seq)| (*seq, self.by_seq[seq].beat)).collect()
+        found.map(|(_, seq)| (*seq, self.by_seq[seq].clone())).collect()
     }
 
     /// A process that does not lead keeps only leases that it may have to end for a dead worker. Should it lead again, it reads
@@ -87,12 +95,35 @@ impl Watch {
         }
         if self.by_seq.len() < before {
             (self.beat, self.last) = (0, None);
+            self.begun += 1;
         }
     }
 
     /// Forgets everything: whoever begins to lead gives everybody a fresh window.
     pub(super) fn clear(&mut self) {
-        *self = Watch::default();
+        *self = Watch { begun: self.begun + 1, ..Watch::default() };
+    }
+
+    /// Takes what was read of the leases beyond a beat, if that was asked for since the last beginning; whether there is more to ask.
+    fn learn(&mut self, asked: &Asked, seen: &Observed, now: Now) -> bool {
+        if self.begun != asked.begun {
+            return true;
+        }
+        if self.history != seen.history || seen.last < asked.after {
+            self.clear();
+            self.history.clone_from(&seen.history);
+            return true;
+        }
+        for (seqs, held) in &seen.leases {
+            self.beat = self.beat.max(held.beat.min(seen.last));
+            for seq in seqs.clone() {
+                self.hold(seq, held, now);
+            }
+        }
+        if !seen.full {
+            self.last = Some((seen.last, asked.call.clone()));
+        }
+        seen.full
     }
 }
 
@@ -130,43 +161,34 @@ impl Shared {
 
     /// Reads the beats that are new.
     pub(super) async fn observe(&self) -> Result<(), Error> {
-        if !self.link.is_first() && self.is_still().await? {
+        let first = self.link.is_first();
+        if !first && self.is_still().await? {
             return Ok(());
         }
         loop {
-            let now = self.clock.now();
-            let after = self.watch.lock().beat;
             let mut args = Args::new("");
-            args.number(after).number(OBSERVE_MAX);
-            let mut answers = reply::list(self.link.run(&script::OBSERVE, &args).await?)?.into_iter();
-            let last = reply::number(answers.next().unwrap_or_default())?;
-            if last < after {
-                // Redis came back without its last writes. Beats are given again, so what was seen of them means nothing.
-                *self.watch.lock() = Watch::default();
-                continue;
-            }
-            let full = answers.len() as u64 >= OBSERVE_MAX;
-            for lease in answers {
-                let [from, till, beat, window, worker] = reply::fixed(lease)?;
-                let held = held(beat, window, worker)?;
-                let mut watch = self.watch.lock();
-                watch.beat = watch.beat.max(held.beat.min(last));
-                for seq in reply::number(from)?..=reply::number(till)? {
-                    watch.hold(seq, &held, now);
-                }
-            }
-            if !full {
-                self.watch.lock().last = Some(last);
+            let asked = {
+                let watch = self.watch.lock();
+                args.number(watch.beat).number(OBSERVE_MAX).flag(!first);
+                Asked { begun: watch.begun, after: watch.beat, call: args.call().to_owned() }
+            };
+            let seen = Observed::read(self.link.run(&script::OBSERVE, &args).await?)?;
+            // Redis may have been away for long: what it tells begins now.
+            if !self.watch.lock().learn(&asked, &seen, self.clock.now()) {
                 return Ok(());
             }
         }
     }
 
-    /// Whether no lease began or moved since the last look. A spread store has many parts, and most of them are idle.
+    /// Whether no lease began or moved since the last look, and nothing is lost of what it saw. A spread store has many parts, and most
+    /// of them are idle.
     async fn is_still(&self) -> Result<bool, Error> {
-        let Some(last) = self.watch.lock().last else { return Ok(false) };
-        let beat = self.link.ask(redis::cmd("HGET").arg(self.key("meta")).arg("beat")).await?;
-        Ok(last == if matches!(beat, redis::Value::Nil) { 0 } else { reply::number(beat)? })
+        let Some((last, call)) = self.watch.lock().last.clone() else { return Ok(false) };
+        let mut ask = redis::cmd("HMGET");
+        ask.arg(self.key("meta")).arg("beat").arg("observed");
+        let [beat, observed] = reply::fixed(self.link.ask(&ask).await?)?;
+        let beat = if matches!(beat, redis::Value::Nil) { 0 } else { reply::number(beat)? };
+        Ok(beat == last && reply::is_text(&observed, &call))
     }
 
     pub(super) async fn expired(&self, expire: &Expire) -> Result<Due, Error> {
@@ -179,7 +201,7 @@ impl Shared {
         let over = self.watch.lock().over(expire, now, mark.is_some());
         let mut due = Due::default();
         if !over.is_empty() {
-            due.tasks = self.notice(&over, expire.dead_workers.is_empty(), now).await?;
+            due.tasks = self.notice(&over, expire.dead_workers.is_empty()).await?;
         }
         let mut watch = self.watch.lock();
         if mark.is_none() {
@@ -198,25 +220,25 @@ impl Shared {
     /// Marks leases as lost that have not moved since they were timed. A worker that died here needs no leader to say so.
     async fn notice(
         &self,
-        over: &[(u64, u64)],
+        over: &[(u64, Timed)],
         as_leader: bool,
-        now: Now,
     ) -> Result<Vec<windlass_core::Task>, Error> {
         let mark = self.leader.mark().filter(|_| as_leader).unwrap_or_default();
         let mut args = Args::new("");
         args.text(&mark).number(over.len() as u64);
-        for (seq, beat) in over {
-            args.text(&row::name(*seq)).number(*beat);
+        for (seq, timed) in over {
+            args.text(&row::name(*seq)).number(timed.beat).text(timed.worker.as_str());
         }
         let answer = self.link.run(&script::EXPIRE, &args).await?;
         if reply::is_text(&answer, "stranger") {
             self.leader.lose();
             return Ok(Vec::new());
         }
+        let now = self.clock.now();
         let mut tasks = Vec::new();
-        for ((seq, beat), answer) in over.iter().zip(reply::list(answer)?) {
+        for ((seq, timed), answer) in over.iter().zip(reply::list(answer)?) {
             if matches!(answer, redis::Value::Nil) {
-                self.forget_lease(*seq, *beat);
+                self.forget_lease(*seq, timed.beat);
                 continue;
             }
             let mut fields = reply::list(answer)?;
@@ -236,14 +258,14 @@ impl Shared {
         if extensions.is_empty() {
             return Ok(Vec::new());
         }
-        let now = self.clock.now();
         let mut args = Args::new("");
-        args.number(now.wall).number(extensions.len() as u64);
+        args.number(self.clock.now().wall).number(extensions.len() as u64);
         for Extend { id, token, lease_ms, progress } in &extensions {
             args.text(id.as_str()).number(token.number).text(&format!("{:016x}", token.secret));
             args.bound(*lease_ms).bytes(progress.as_ref().map(row::write_progress).unwrap_or_default());
         }
         let answers = reply::list(self.link.run(&script::EXTEND, &args).await?)?;
+        let now = self.clock.now();
         extensions.iter().zip(answers).map(|(extend, answer)| self.extended(extend, answer, now)).collect()
     }
 
@@ -271,19 +293,41 @@ fn held(beat: redis::Value, window: redis::Value, worker: redis::Value) -> Resul
     Ok(Held { beat: reply::number(beat)?, window_ms: reply::number(window)?, worker })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A question for the leases beyond a beat.
+#[derive(Debug)]
+struct Asked {
+    /// After which beginning of the watch.
+    begun: u64,
+    after: u64,
+    /// The number of the call.
+    call: String,
+}
 
-    #[test]
-    fn leases_that_were_dropped_are_read_again_by_who_leads_again() {
-        let held = Held { beat: 5, window_ms: 10, worker: Name::new("w").unwrap() };
-        let at = |mono| Now { wall: 0, mono };
-        let mut watch = Watch { beat: 5, last: Some(5), ..Watch::default() };
-        watch.hold(1, &held, at(0));
-        watch.drop_ended(at(5));
-        assert_eq!((watch.by_seq.len(), watch.beat, watch.last), (1, 5, Some(5)), "it goes on");
-        watch.drop_ended(at(20));
-        assert_eq!((watch.by_seq.len(), watch.beat, watch.last), (0, 0, None));
+/// The answer to it.
+#[derive(Debug)]
+struct Observed {
+    /// The last beat that there was.
+    last: u64,
+    history: String,
+    /// By the numbers of their tasks.
+    leases: Vec<(RangeInclusive<u64>, Held)>,
+    /// Whether there may be more of them.
+    full: bool,
+}
+
+impl Observed {
+    fn read(answer: redis::Value) -> Result<Observed, Error> {
+        let mut answers = reply::list(answer)?.into_iter();
+        let last = reply::number(answers.next().unwrap_or_default())?;
+        let history = reply::text(answers.next().unwrap_or_default())?;
+        let full = answers.len() as u64 >= OBSERVE_MAX;
+        let lease = |lease| {
+            let [from, till, beat, window, worker] = reply::fixed(lease)?;
+            Ok((reply::number(from)?..=reply::number(till)?, held(beat, window, worker)?))
+        };
+        Ok(Observed { last, history, leases: answers.map(lease).collect::<Result<_, Error>>()?, full })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ mod full;
 mod held;
 mod honest;
 mod lapsed;
+mod lost;
 mod replicas;
 mod runs;
 pub(crate) mod sentinel;
@@ -36,7 +37,7 @@ use windlass_store::store::Store;
 /// stops the server then, however they ended.
 pub(crate) struct Server {
     pub(crate) socket: PathBuf,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
     _shell: Child,
 }
 
@@ -46,7 +47,10 @@ kill $! 2>/dev/null; wait"#;
 
 impl Server {
     pub(crate) fn start(options: &[&str]) -> Server {
-        let dir = tempfile::tempdir().expect("a directory");
+        Server::start_in(tempfile::tempdir().expect("a directory"), options)
+    }
+
+    fn start_in(dir: tempfile::TempDir, options: &[&str]) -> Server {
         let socket = dir.path().join("redis.sock");
         let shell = Command::new("sh")
             .args(["-c", RUN, "sh"])
@@ -64,7 +68,20 @@ impl Server {
             // sleep: a server that starts says so only by its socket.
             std::thread::sleep(Duration::from_millis(10));
         }
-        Server { socket, _dir: dir, _shell: shell }
+        Server { socket, dir, _shell: shell }
+    }
+
+    /// Ends it as a crash does, and starts it again with what its last snapshot has.
+    fn crash(self, options: &[&str]) -> Server {
+        self.say(&["SHUTDOWN", "NOSAVE"]);
+        assert!(UnixStream::connect(&self.socket).is_err(), "it is still there");
+        Server::start_in(self.dir, options)
+    }
+
+    /// A command, by the client of Redis.
+    fn say(&self, words: &[&str]) {
+        let said = Command::new("redis-cli").arg("-s").arg(&self.socket).args(words).output();
+        assert!(said.expect("redis-cli").status.success(), "{words:?}");
     }
 }
 

@@ -1,7 +1,7 @@
 -- Notices leases that ended, so that they cannot be extended any more.
 --
 -- ARGV[4]  the mark of the leader, or "" if this needs no leader.
--- ARGV[5]  how many. For each: the name of the task, and the beat of its lease as it was seen.
+-- ARGV[5]  how many. For each: the name of the task, the beat of its lease as it was seen, and the worker.
 -- Returns "stranger" if somebody else leads; else for each the row with its body if the lease has not moved since;
 -- beat, length and worker if it has; or nothing if there is no lease any more.
 
@@ -11,18 +11,20 @@ end
 go_on_when_full()
 local answers = {}
 for i = 1, tonumber(ARGV[5]) do
-  local name, seen = ARGV[4 + 2 * i], ARGV[5 + 2 * i]
+  local name, seen = ARGV[3 + 3 * i], ARGV[4 + 3 * i]
   local held = holds.of(name)
-  local beat = held and holds.beat_of(held)
+  local window, beat, worker
+  if held then
+    window, beat, worker = string.match(held, "^%S+ %S+ %S+ %S+ %S+ %S+ (%S+) %S+ (%S+) (%S+)")
+  end
   if not held then
     answers[i] = false
-  elseif tonumber(beat) == tonumber(seen) then
+  elseif tonumber(beat) == tonumber(seen) and worker == ARGV[5 + 3 * i] then
     -- The mark is the eleventh word; a worker may have its name.
     local noticed = string.match(held, "^" .. string.rep("%S+ ", 10) .. "x$")
     holds.set(name, noticed and held or held .. " x")
     answers[i] = { "ended", show(name, true) }
   else
-    local window, worker = string.match(held, "^%S+ %S+ %S+ %S+ %S+ %S+ (%S+) %S+ %S+ (%S+)")
     answers[i] = { "moved", beat, window, worker }
   end
 end

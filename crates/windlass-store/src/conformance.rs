@@ -194,6 +194,7 @@ macro_rules! conformance_suite {
                 operations_are_listed_newest_first
                 only_some_operations_run_at_once
                 operations_outlive_a_reopen
+                a_retry_that_a_step_refuses_takes_no_key
             }
             schedules {
                 a_schedule_is_written_under_its_revision

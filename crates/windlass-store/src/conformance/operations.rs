@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use windlass_core::operation::{Action, Expected, Operation, Order, Standing, Step};
 use windlass_core::transition::Failure;
-use windlass_core::{Priority, Record, StateName, Transition};
+use windlass_core::{
+    Change, NewTask, OnConflict, Priority, Record, StateName, Transition, Unique, UniqueKey,
+};
 
 use super::Harness;
-use super::steps::{failure, name, on};
+use super::steps::{failure, id, name, on};
 use crate::store::{
     Committed, List, ListOperations, OperationChange, OperationWritten, Scan, WriteOperation,
 };
@@ -222,7 +224,28 @@ pub async fn operations_outlive_a_reopen(h: &mut Harness) {
     assert_eq!((walked.changed, walked.is_running()), (6, false));
     assert_eq!(h.counts("q:other").await.by_state[StateName::DeadLetter.index()], 6);
     assert_eq!(h.counts("q").await.by_state[StateName::DeadLetter.index()], 0);
-    let stale = on(&h.peek("a").await, windlass_core::Change::Removed { at: h.wall() });
+    let stale = on(&h.peek("a").await, Change::Removed { at: h.wall() });
     let stale = Transition { revision: stale.revision - 1, ..stale };
     assert_eq!(h.store.commit(vec![stale]).await.expect("commit"), [Committed::Conflict]);
+}
+
+/// One that would wait for a task that is gone is not made, so the key is free for the next one of its step.
+pub async fn a_retry_that_a_step_refuses_takes_no_key(h: &mut Harness) {
+    for text in ["a", "b"] {
+        let key = UniqueKey::new("k").expect("a valid key");
+        let unique = Unique { key, for_ms: None, on_conflict: OnConflict::Reject };
+        h.add(vec![NewTask { unique: Some(Box::new(unique)), ..h.task(text) }]).await;
+        h.cancel(&h.peek(text).await).await;
+    }
+    h.start("op", Action::Retry).await;
+    let (step, _) = h.plan("op", 10).await;
+    let requeue = |record: &Record, after: &[&str]| {
+        let after = after.iter().map(|text| id(text)).collect();
+        on(record, Change::Requeued { at: h.wall(), after })
+    };
+    let transitions = vec![requeue(&h.peek("a").await, &["gone"]), requeue(&h.peek("b").await, &[])];
+    let change = OperationChange::Step { step, transitions };
+    let (_, committed) = operated(h.write_operation("op", change).await);
+    assert!(matches!(committed[..], [Committed::Conflict, Committed::Done(_)]), "{committed:?}");
+    assert_eq!((h.state("a").await, h.state("b").await), (StateName::Cancelled, StateName::Pending));
 }

@@ -96,7 +96,8 @@ impl Shared {
     }
 
     async fn commit_some(&self, transitions: &[Transition]) -> Result<Vec<Committed>, Error> {
-        let fates = self.weigh_transitions(transitions).await?;
+        // What waits for others is alone here, so nothing rests on what becomes of it.
+        let fates = self.weigh_transitions(transitions, |_| false).await?;
         let mut answers = Vec::with_capacity(fates.len());
         let mut decided = Vec::new();
         for fate in fates {
@@ -116,8 +117,13 @@ impl Shared {
         answers.into_iter().map(|answer| answer.or_else(|| written.next()).ok_or_else(missing)).collect()
     }
 
-    /// A transition is decided on as many revisions as those before it in the batch make.
-    pub(super) async fn weigh_transitions(&self, transitions: &[Transition]) -> Result<Vec<Fate>, Error> {
+    /// A transition is decided on as many revisions as those before it in the batch make. `refused` says of some that they cannot be
+    /// made whatever the records are, so that nothing is decided on them.
+    pub(super) async fn weigh_transitions(
+        &self,
+        transitions: &[Transition],
+        refused: impl Fn(usize) -> bool,
+    ) -> Result<Vec<Fate>, Error> {
         let known: Vec<Option<Record>> = transitions.iter().map(|one| self.recent.take(one)).collect();
         let unknown = transitions.iter().zip(&known).filter(|(_, known)| known.is_none());
         let rows = self.look_up(unknown.map(|(one, _)| By::Id(&one.id)), false).await?;
@@ -129,7 +135,7 @@ impl Shared {
         // Unique keys that were taken back before, each by the task of this id.
         let mut taken: HashMap<UniqueKey, &TaskId> = HashMap::new();
         let mut fates = Vec::with_capacity(transitions.len());
-        for ((transition, record), holder) in transitions.iter().zip(records).zip(holders) {
+        for (i, ((transition, record), holder)) in transitions.iter().zip(records).zip(holders).enumerate() {
             // A key that is over is not taken back, whoever has it.
             let unique = record.as_ref().and_then(|record| record.unique.as_ref());
             let wanted = unique.filter(|hold| match &transition.change {
@@ -144,8 +150,9 @@ impl Shared {
                 fates.push(Fate::Answer(Committed::Missing));
                 continue;
             };
-            if let Some(refused) = refusal(transition, record, holder.as_ref()) {
-                fates.push(Fate::Answer(refused));
+            let refusal = refusal(transition, record, holder.as_ref());
+            if let Some(answer) = refusal.or_else(|| refused(i).then_some(Committed::Conflict)) {
+                fates.push(Fate::Answer(answer));
                 continue;
             }
             let before = record.clone();

@@ -82,29 +82,24 @@ impl Shared {
         let mut transaction = Transaction::default();
         decided.guard(&mut transaction);
         let name = row::name(decided.record.seq);
-        let Some(parents) = self.parents_again(&decided, &mut transaction).await? else {
+        let Some(parents) = self.parents_again(&decided.change).await? else {
             return Ok(Committed::Conflict);
         };
         let step = decided.step();
         transaction.change("change", &step, &name);
-        parents.iter().for_each(|parent| transaction.act("await", &[parent, &name]));
+        transaction.wait_for(&parents, &name);
         let Some(done) = self.transact(transaction).await? else { return Ok(Committed::Conflict) };
         self.written(step, None, done.answers.into_iter().next().unwrap_or_default())
     }
 
-    /// The names of those that a task waits for again, each of them guarded; `None` if one is gone.
-    pub(super) async fn parents_again(
-        &self,
-        decided: &Decided,
-        transaction: &mut Transaction,
-    ) -> Result<Option<Vec<String>>, Error> {
-        let Change::Requeued { after, .. } = &decided.change else { return Ok(Some(Vec::new())) };
+    /// The names of those that a task waits for again; `None` if one is gone.
+    pub(super) async fn parents_again(&self, change: &Change) -> Result<Option<Vec<String>>, Error> {
+        let Change::Requeued { after, .. } = change else { return Ok(Some(Vec::new())) };
         let mut names = Vec::new();
         for parent in self.look_up(after.iter().map(By::Id), false).await? {
             let Some(Row { record, .. }) = parent else { return Ok(None) };
             names.push(row::name(record.seq));
         }
-        names.iter().for_each(|name| transaction.guard("there", &[name]));
         Ok(Some(names))
     }
 }

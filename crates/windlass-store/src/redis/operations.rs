@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use windlass_core::limits::{CONFLICT_TRIES_MAX, OPERATIONS_MAX, OPERATIONS_RUNNING_MAX, PAGE_ROWS_MAX};
 use windlass_core::operation::Operation;
-use windlass_core::{Name, State, Transition};
+use windlass_core::{Name, Record, Transition};
 
 use super::Shared;
 use super::commit::Fate;
@@ -78,7 +78,11 @@ impl Shared {
                 (_, None) => return Ok(OperationWritten::Missing),
             };
             keep(&mut transaction, &operation, matches!(write.change, OperationChange::Remove));
+            let seqs = committed.iter().filter_map(done).map(|record| record.seq);
+            // As in `written`: behind the commit a task may be leased to somebody else.
+            let beats = self.beats(seqs);
             if self.transact(transaction).await?.is_some() {
+                self.forget_leases(&committed, beats);
                 let committed = self.numbered(committed).await?;
                 return Ok(OperationWritten::Done { operation: Box::new(operation), committed });
             }
@@ -138,7 +142,12 @@ impl Shared {
         transitions: &[Transition],
     ) -> Result<Vec<Committed>, Error> {
         let mut committed = Vec::with_capacity(transitions.len());
-        for fate in self.weigh_transitions(transitions).await? {
+        let mut behind = Vec::with_capacity(transitions.len());
+        for transition in transitions {
+            behind.push(self.parents_again(&transition.change).await?);
+        }
+        let fates = self.weigh_transitions(transitions, |i| behind[i].is_none()).await?;
+        for (fate, parents) in fates.into_iter().zip(&behind) {
             let decided = match fate {
                 Fate::Answer(answer) => {
                     committed.push(answer);
@@ -148,25 +157,26 @@ impl Shared {
             };
             decided.guard(transaction);
             let name = row::name(decided.record.seq);
-            let Some(parents) = self.parents_again(&decided, transaction).await? else {
-                committed.push(Committed::Conflict);
-                continue;
-            };
             let step = decided.step();
             transaction.change("change", &step, &name);
-            parents.iter().for_each(|parent| transaction.act("await", &[parent, &name]));
+            transaction.wait_for(parents.as_deref().unwrap_or_default(), &name);
             committed.push(Committed::Done(Box::new(step.after)));
         }
         Ok(committed)
     }
 
+    /// The beats are those of what was done, in its order.
+    fn forget_leases(&self, committed: &[Committed], beats: Vec<Option<u64>>) {
+        for (record, beat) in committed.iter().filter_map(done).zip(beats) {
+            if let Some(beat) = beat {
+                self.forget_lease(record.seq, beat);
+            }
+        }
+    }
+
     /// Places in line are given by the commit; the records are read again to tell them.
     async fn numbered(&self, committed: Vec<Committed>) -> Result<Vec<Committed>, Error> {
-        let done = |outcome: &Committed| match outcome {
-            Committed::Done(record) => Some(record.id.clone()),
-            _ => None,
-        };
-        let ids: Vec<_> = committed.iter().filter_map(done).collect();
+        let ids: Vec<_> = committed.iter().filter_map(done).map(|record| record.id.clone()).collect();
         let mut rows = self.peek_all(&ids).await?.into_iter();
         let numbered = |outcome| match outcome {
             Committed::Done(mut record) => {
@@ -175,15 +185,18 @@ impl Shared {
                 if let Some(current) = current.filter(|current| current.revision == record.revision) {
                     record.order = current.order;
                 }
-                // Whatever lease a task has that is ready is somebody else's by now.
-                if !matches!(record.state, State::Pending) {
-                    self.watch.lock().end(record.seq);
-                }
                 Committed::Done(record)
             }
             other => other,
         };
         Ok(committed.into_iter().map(numbered).collect())
+    }
+}
+
+fn done(outcome: &Committed) -> Option<&Record> {
+    match outcome {
+        Committed::Done(record) => Some(record),
+        _ => None,
     }
 }
 

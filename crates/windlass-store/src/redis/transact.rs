@@ -55,6 +55,14 @@ impl Transaction {
         }
     }
 
+    /// A task waits for these, which must be there.
+    pub(super) fn wait_for(&mut self, parents: &[String], name: &str) {
+        for parent in parents {
+            self.guard("there", &[parent]);
+            self.act("await", &[parent, name]);
+        }
+    }
+
     pub(super) fn put(&mut self, hash: &str, field: &str, value: impl Into<bytes::Bytes>) {
         self.act("put", &[hash, field]);
         self.acts.bytes(value);

@@ -29,7 +29,8 @@ pub(super) async fn check_features(
     if Feature::ALL.into_iter().all(|feature| able.has(feature)) {
         return Ok(());
     }
-    let mut needs = Needs { job, able, counted: counted(job, &able).await?, places: HashMap::new() };
+    let counted = counted(job, &able).await?;
+    let mut needs = Needs { job, able, counted, moves: Vec::new(), places: HashMap::new() };
     let mut schedules = Named::<Schedule>::new(job.from);
     loop {
         let page = schedules.next().await.map_err(Error::From)?;
@@ -48,7 +49,7 @@ pub(super) async fn check_features(
         for operation in &page {
             let what = || format!("the operation {}", operation.id);
             needs.check(Feature::Operations, true, what)?;
-            needs.check(Feature::Together, needs.moves_away(operation), what)?;
+            needs.moves.extend(Moving::of(operation, &able));
         }
         if page.is_empty() {
             break;
@@ -70,6 +71,8 @@ struct Needs<'a> {
     able: Capabilities,
     /// Limits that count the tasks of a type or key, and where such tasks are to be.
     counted: HashMap<(Scope, Name), Option<u64>>,
+    /// Operations under way that move tasks.
+    moves: Vec<Moving>,
     /// Where the tasks of workflows are to be.
     places: HashMap<Name, Option<u64>>,
 }
@@ -89,6 +92,9 @@ impl Needs<'_> {
         self.check(Feature::UniqueKeys, record.unique.is_some(), what)?;
         self.check(Feature::Dependencies, !body.dependencies().is_empty(), what)?;
         self.check(Feature::Workflows, record.member, what)?;
+        if let Some(away) = self.moves.iter().find(|moving| moving.moves_away(record, &self.able)) {
+            self.check(Feature::Together, true, || format!("the operation {}", away.operation))?;
+        }
         if !self.able.has(Feature::Together) {
             let apart = self.waits_elsewhere(task).await?;
             self.check(Feature::Together, apart, what)?;
@@ -103,14 +109,6 @@ impl Needs<'_> {
     /// Where the tasks of a queue are to be.
     fn place(&self, queue: &Name) -> u64 {
         self.able.part_of(queue)
-    }
-
-    /// Whether an operation under way would move tasks to a queue that is kept apart from theirs.
-    fn moves_away(&self, operation: &Operation) -> bool {
-        let Action::Move(queue) = &operation.order.action else { return false };
-        let filter = Filter::parse(&operation.order.filter, operation.created_at);
-        let from = filter.ok().and_then(|filter| filter.queue());
-        operation.is_running() && from.is_some_and(|from| self.place(&from) != self.place(queue))
     }
 
     /// Whether a task depends on others, or belongs to a workflow with others, that the destination keeps apart from it.
@@ -160,6 +158,29 @@ impl Needs<'_> {
             let known = self.counted.get_mut(limit);
             known.is_some_and(|known| known.replace(here).is_some_and(|known| known != here))
         })
+    }
+}
+
+/// An operation under way that moves tasks to another queue.
+struct Moving {
+    operation: Name,
+    filter: Filter,
+    /// Where those of that queue are to be.
+    place: u64,
+}
+
+impl Moving {
+    fn of(operation: &Operation, able: &Capabilities) -> Option<Moving> {
+        let Action::Move(queue) = &operation.order.action else { return None };
+        // One whose filter cannot be read moves nothing.
+        let filter = Filter::parse(&operation.order.filter, operation.created_at).ok()?;
+        let (operation, runs) = (operation.id.clone(), operation.is_running());
+        runs.then(|| Moving { operation, filter, place: able.part_of(queue) })
+    }
+
+    /// Whether it would move a task to a queue that is kept apart from its own, which a filter need not name.
+    fn moves_away(&self, record: &Record, able: &Capabilities) -> bool {
+        able.part_of(&record.queue) != self.place && self.filter.matches(record)
     }
 }
 

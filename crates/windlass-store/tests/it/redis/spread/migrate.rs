@@ -209,13 +209,16 @@ async fn what_a_cluster_would_keep_apart_is_not_moved() {
     let set = SetLimit { scope: Scope::Type, name: name("t"), limit: Some(limit) };
     counts.set_limit(set).await.expect("set_limit");
     refused(counts, "task first, which the limit on type t counts, needs limits").await;
-    let moves = fresh();
-    add(&moves, vec![of(&a, "first", now)]).await;
-    let order = Order { action: Action::Move(name(&b)), filter: format!("queue:{a}").into(), by: None };
-    let operation = Operation::new(name("op"), order, Expected { count: 1, at_least: false }, now);
-    let write = OperationChange::Start { operation: Box::new(operation) };
-    moves.write_operation(WriteOperation { id: name("op"), change: write }).await.expect("write_operation");
-    refused(moves, "the operation op needs commits over queues").await;
+    // What is moved need not be named by its queue.
+    for filter in [format!("queue:{a}"), "type:t".to_owned()] {
+        let moves = fresh();
+        add(&moves, vec![of(&a, "first", now)]).await;
+        let order = Order { action: Action::Move(name(&b)), filter: filter.into(), by: None };
+        let operation = Operation::new(name("op"), order, Expected { count: 1, at_least: false }, now);
+        let change = OperationChange::Start { operation: Box::new(operation) };
+        moves.write_operation(WriteOperation { id: name("op"), change }).await.expect("write_operation");
+        refused(moves, "the operation op needs commits over queues").await;
+    }
 }
 
 /// Whatever else is in a store, a limit on a type counts where its tasks are.

@@ -12,6 +12,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 
+use windlass_core::limits::ANSWER_BYTES_MAX;
 use windlass_core::transition::{self, Extension};
 use windlass_core::{Name, Now};
 
@@ -225,7 +226,7 @@ impl Shared {
     ) -> Result<Vec<windlass_core::Task>, Error> {
         let mark = self.leader.mark().filter(|_| as_leader).unwrap_or_default();
         let mut args = Args::new("");
-        args.text(&mark).number(over.len() as u64);
+        args.text(&mark).number(ANSWER_BYTES_MAX as u64).number(over.len() as u64);
         for (seq, timed) in over {
             args.text(&row::name(*seq)).number(timed.beat).text(timed.worker.as_str());
         }
@@ -240,6 +241,10 @@ impl Shared {
             if matches!(answer, redis::Value::Nil) {
                 self.forget_lease(*seq, timed.beat);
                 continue;
+            }
+            // It stays over, and is told by the next look.
+            if reply::is_text(&answer, "later") {
+                break;
             }
             let mut fields = reply::list(answer)?;
             if fields.first().is_some_and(|word| reply::is_text(word, "ended")) {

@@ -28,12 +28,22 @@ impl Shared {
         wanted: impl IntoIterator<Item = By<'a>>,
         with_body: bool,
     ) -> Result<Vec<Option<Row>>, Error> {
+        self.look_up_some(wanted, with_body, 1 << 40).await
+    }
+
+    /// The same, but for those behind so many bytes.
+    async fn look_up_some<'a>(
+        &self,
+        wanted: impl IntoIterator<Item = By<'a>>,
+        with_body: bool,
+        enough: u64,
+    ) -> Result<Vec<Option<Row>>, Error> {
         let wanted: Vec<By<'_>> = wanted.into_iter().collect();
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
         let mut args = Args::new("");
-        args.flag(with_body).number(wanted.len() as u64);
+        args.flag(with_body).number(enough).number(wanted.len() as u64);
         for by in wanted {
             match by {
                 By::Id(id) => args.text("id").text(id.as_str()),
@@ -92,7 +102,11 @@ impl Shared {
         let mut page = Page { tasks: Vec::with_capacity(records.len()), next };
         let mut bytes = 0;
         for chunk in records.chunks(CHUNK) {
-            let rows = self.look_up(chunk.iter().map(|record| By::Number(record.seq)), true).await?;
+            let numbers = chunk.iter().map(|record| By::Number(record.seq));
+            // What Redis counts is a little more than what a page counts.
+            let rows = self.look_up_some(numbers, true, 2 * ANSWER_BYTES_MAX as u64).await?;
+            let left_out = rows.len() < chunk.len();
+            let reached = rows.len().checked_sub(1).map(|last| chunk[last].seq);
             for row in rows.into_iter().flatten() {
                 if bytes >= ANSWER_BYTES_MAX {
                     page.next = page.tasks.last().map(|task: &Task| task.record.seq);
@@ -104,6 +118,10 @@ impl Shared {
                 if list.matches(&task.record) {
                     page.tasks.push(task);
                 }
+            }
+            if left_out {
+                page.next = reached;
+                return Ok(page);
             }
         }
         Ok(page)

@@ -1,12 +1,12 @@
 -- Leases the next ready tasks to some claims, in the order in which they came.
 --
 -- ARGV[4]  now, on the wall.
--- ARGV[5]  the bytes after which a claim has enough.
+-- ARGV[5]  the bytes after which the call has enough. A claim for which nothing is left is asked for again.
 -- ARGV[6]  how many expired tasks may be passed over.
 -- ARGV[7]  how many claims. For each: worker, length of the lease, "weighted" or "strict", most tasks, draws (16 hex digits
 --          each), number of types or "-1" for all, the types, number of queues, and each with its weight.
 -- Returns the rows of tasks that were passed over because they expired, which Rust cancels; for each claim what it got;
--- and for each "1" if it got nothing and there may be something behind what the call met shut.
+-- and for each "1" if it got nothing and there may be something behind what the call met shut, or the call had enough.
 -- What a claim got is a list: the terms of runs (held.lua), each with how many tasks it is of; then names, lines with records, and
 -- bodies of these tasks, as often as they were read; and behind them, as the last, the rows of others with bodies.
 --
@@ -156,7 +156,9 @@ function usual.lease(lane, name, value, body, terms, draw)
 end
 
 -- Leases the first tasks of a lane as long as they are usual, to a claim that no other lane may serve. Adds them to what it got, and
--- returns how many there are and their bytes. A few are read at first and then as many as are likely to fit, since bodies may be large.
+-- returns how many there are and their bytes. A few are read at first and then as many as are likely to fit, since bodies may be large;
+-- and never many at once, since what comes may be larger than what came.
+usual.READ_MAX = 32
 function usual.lease_run(lane, got, most, terms, draw)
   take_out(lane)
   local bytes, many, next, secret = 0, 0, 8, draw()
@@ -201,7 +203,7 @@ function usual.lease_run(lane, got, most, terms, draw)
       bytes, many = bytes + #value + #bodies[i], many + 1
     end
     got[#got + 1], got[#got + 2], got[#got + 3] = names, values, bodies
-    next = math.min(500, math.ceil((enough - bytes) * many / (bytes + 1)))
+    next = math.min(usual.READ_MAX, math.ceil((enough - bytes) * many / (bytes + 1)))
   end
   close_run()
   if alike > 0 then
@@ -267,7 +269,7 @@ local function serve()
 
   -- What the claim got (see above), the names or runs of that, and its rows.
   local got, rows, many, bytes = { {}, members = {} }, {}, 0, 0
-  unsure = false
+  unsure = enough <= 0
   local queues, sources, wanted = {}, {}, tonumber(ARGV[at])
   if wanted == 1 and types and #types == 1 and not limited and #passed < expired_max then
     local only = line(ARGV[at + 1])
@@ -348,6 +350,7 @@ local function serve()
     looks = looks + #queues / 8
   end
   got[#got + 1] = rows
+  enough = enough - bytes
   return got, many
 end
 

@@ -276,12 +276,14 @@ end
 -- The clocks of processes differ a little, and to a gate time must not go back each time that another one asks: the latest that any
 -- of them told is the time. Only a clock that is behind by more than this was set back.
 local SET_BACK_MS = 60000
+-- Returns the time; and behind which limit those follow that have yet to be told of a clock that was set back, if there are any.
 local function gate_time(now)
-  local before = tonumber(call("HGET", KEYS[1], "clock") or 0)
+  local known = call("HMGET", KEYS[1], "clock", "rewound")
+  local before = tonumber(known[1] or 0)
   if now < before and before - now <= SET_BACK_MS then
-    return before, false
+    return before, known[2]
   end
-  return now, now < before
+  return now, now < before and "" or known[2]
 end
 
 -- Opens the gates that have a token again. Only the time of a claim and of whoever leads moves this clock.
@@ -291,16 +293,9 @@ local function advance(wall)
   if not is_limited() then
     return wall, false
   end
-  local now, set_back = gate_time(wall)
+  local now, behind = gate_time(wall)
   call("HSET", KEYS[1], "clock", text(now))
-  local due
-  if set_back then
-    -- No alarm may wait for the old time to come again.
-    due = call("ZRANGE", base .. "alarms", 0, -1)
-  else
-    due = call("ZRANGEBYSCORE", base .. "alarms", "-inf", text(now), "LIMIT", 0, OPENED_MAX)
-  end
-  for _, limit in ipairs(due) do
+  local function look_at(limit)
     local gate = gate_of(limit)
     local was = closed(gate)
     tick(gate, now)
@@ -309,7 +304,28 @@ local function advance(wall)
       open_up(gate)
     end
   end
-  return now, #due >= OPENED_MAX
+  local due = call("ZRANGEBYSCORE", base .. "alarms", "-inf", text(now), "LIMIT", 0, OPENED_MAX)
+  for _, limit in ipairs(due) do
+    look_at(limit)
+  end
+  local more = #due >= OPENED_MAX
+  if behind then
+    -- No alarm may wait for the old time to come again. They get new times, so they are looked at by name.
+    local from = behind == "" and "-" or "(" .. behind
+    local some = call("ZRANGEBYLEX", base .. "limit_order", from, "+", "LIMIT", 0, OPENED_MAX)
+    for _, limit in ipairs(some) do
+      if call("ZSCORE", base .. "alarms", limit) then
+        look_at(limit)
+      end
+    end
+    if #some < OPENED_MAX then
+      call("HDEL", KEYS[1], "rewound")
+    else
+      call("HSET", KEYS[1], "rewound", some[#some])
+      more = true
+    end
+  end
+  return now, more
 end
 
 -- Fewer run: the gate that this opens, if it opens one.

@@ -242,7 +242,7 @@ impl Patience {
         if !is_passing(error) || Instant::now() + self.pause > self.deadline {
             return Err(failed(self.what, error));
         }
-        self.repeated |= error.is_io_error();
+        self.repeated |= is_cut_off(error);
         tracing::debug!(what = self.what, %error, "calling Redis again");
         self.rest().await;
         Ok(())
@@ -259,6 +259,11 @@ impl Patience {
     }
 }
 
+/// Whether the connection broke before the answer was there; an answer that ends in its midst cannot be read.
+pub(super) fn is_cut_off(error: &RedisError) -> bool {
+    error.is_io_error() || error.kind() == ErrorKind::Parse
+}
+
 /// Whether the same call may succeed in a moment.
 fn is_passing(error: &RedisError) -> bool {
     use ServerErrorKind::{Ask, BusyLoading, ClusterDown, MasterDown, Moved, ReadOnly, TryAgain};
@@ -270,7 +275,7 @@ fn is_passing(error: &RedisError) -> bool {
         ErrorKind::ClusterConnectionNotFound | ErrorKind::MasterNameNotFoundBySentinel => true,
         // A long script of somebody else runs, and this call was not begun; or a primary that is told to want replicas has lost
         // them, and may be about to be replaced.
-        _ => error.is_io_error() || matches!(error.code(), Some("BUSY" | "NOREPLICAS")),
+        _ => is_cut_off(error) || matches!(error.code(), Some("BUSY" | "NOREPLICAS")),
     }
 }
 

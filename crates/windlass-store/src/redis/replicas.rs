@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind, Value};
 
-use super::link::failed;
+use super::link::{failed, is_cut_off};
 use super::reply;
 use super::target::{Target, Wire};
 use crate::store::Error;
@@ -215,7 +215,7 @@ impl Replicas {
             {
                 Ok(answers) => answers.try_into(),
                 // One that broke meanwhile is made again by the next call.
-                Err(error) if error.is_io_error() => continue,
+                Err(error) if is_cut_off(&error) => continue,
                 Err(error) if is_replica(&error) => {
                     self.reconnect().await?;
                     continue;

@@ -17,7 +17,7 @@ use redis::{
     ServerErrorKind, Value,
 };
 
-use super::link::{ANSWER_WAIT, PAUSE_MAX};
+use super::link::{ANSWER_WAIT, PAUSE_MAX, is_cut_off};
 
 #[derive(Clone)]
 pub(super) enum Target {
@@ -147,7 +147,7 @@ impl Sentinels {
     fn mind<T>(&self, number: u64, answer: RedisResult<T>) -> RedisResult<T> {
         use ServerErrorKind::{MasterDown, ReadOnly};
         if let Err(error) = &answer
-            && (error.is_io_error() || matches!(error.kind(), ErrorKind::Server(ReadOnly | MasterDown)))
+            && (is_cut_off(error) || matches!(error.kind(), ErrorKind::Server(ReadOnly | MasterDown)))
         {
             for kept in &self.current {
                 kept.lock().take_if(|(current, _)| *current == number);

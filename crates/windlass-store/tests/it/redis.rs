@@ -19,6 +19,7 @@ mod shared;
 mod slices;
 mod spread;
 mod together;
+mod torn;
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;

@@ -10,6 +10,7 @@ mod inserts;
 mod lists;
 mod numbered;
 mod operations;
+mod plain;
 mod schedules;
 mod spread;
 mod table;
@@ -59,6 +60,22 @@ where
     }
     pair.compare_everything().await;
     pair.show_coverage().await;
+    pair.b.close().await.expect("close");
+}
+
+/// The same with plain work alone, and no reopening.
+pub(crate) async fn run_plain<Open>(trial: Trial, clock: Arc<ManualClock>, a: Arc<dyn Store>, open: Open)
+where
+    Open: AsyncFn() -> Arc<dyn Store>,
+{
+    let _told = TellSeed(trial.seed);
+    let mut pair = Pair::new(clock, a, open().await, &trial);
+    let mut work = plain::Work::default();
+    for _ in 1..=trial.steps {
+        pair.step_plain(&mut work).await;
+    }
+    pair.compare_plain().await;
+    work.show_coverage();
     pair.b.close().await.expect("close");
 }
 
@@ -121,6 +138,17 @@ async fn redis_agrees_with_memory() {
         let (a, url) = (MemoryStore::new(clock.clone()), crate::redis::fresh_url());
         let open = async || crate::redis::open(&url, clock.clone()).await;
         run(Trial::new(seed, 900), clock.clone(), a, open).await;
+    }
+}
+
+/// Claims of one type are served in runs there, and batches of ends are written by another way than single ones.
+#[tokio::test]
+async fn redis_agrees_with_memory_on_plain_work() {
+    for seed in seeds(3) {
+        let clock = ManualClock::shared();
+        let (a, url) = (MemoryStore::new(clock.clone()), crate::redis::fresh_url());
+        let open = async || crate::redis::open(&url, clock.clone()).await;
+        run_plain(Trial::new(seed, 400), clock.clone(), a, open).await;
     }
 }
 

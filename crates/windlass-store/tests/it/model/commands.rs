@@ -36,10 +36,10 @@ pub(super) fn group_of(queue: &Name) -> String {
 }
 
 pub(crate) struct Pair {
-    clock: Arc<ManualClock>,
+    pub(super) clock: Arc<ManualClock>,
     pub(super) a: Arc<dyn Store>,
     pub(crate) b: Arc<dyn Store>,
-    draws: Draws,
+    pub(super) draws: Draws,
     /// From this place in line on the second store may say that it cannot tell.
     pub(super) far: u64,
     pub(super) tasks: u64,

@@ -98,8 +98,9 @@ mod transact;
 mod waits;
 mod workflows;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -154,6 +155,8 @@ struct Shared {
     stirred: AtomicBool,
     /// Whether hints of other processes are heard.
     hears: AtomicBool,
+    /// How often those who wait look without a hint, if not as usual.
+    looks: OnceLock<Duration>,
     audience: exchange::Audience,
     due: Horizon,
     prune: Horizon,

@@ -1,6 +1,7 @@
 //! Hearing what other processes on the same Redis say.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -14,7 +15,23 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How often to see who has not spoken for long, when nobody speaks.
 const SILENCE: Duration = Duration::from_secs(10);
 
+/// How often everybody who waits is asked for in case a hint was lost: rarely while hints are heard, for then a connection
+/// would have to be dead without anybody noticing.
+const LOOK_EVERY: Duration = Duration::from_secs(15);
+/// Of a store that is spread a claim may wait in many parts.
+const LOOK_EVERY_PART: Duration = Duration::from_secs(60);
+const LOOK_EVERY_DEAF: Duration = Duration::from_secs(2);
+
 impl Shared {
+    pub(super) fn look_every(&self) -> Duration {
+        let usual = match self.hears.load(Ordering::Relaxed) {
+            true if self.link.is_part() => LOOK_EVERY_PART,
+            true => LOOK_EVERY,
+            false => LOOK_EVERY_DEAF,
+        };
+        self.looks.get().copied().unwrap_or(usual)
+    }
+
     /// Listens until the store is closed. Without a connection nothing is missed for good: who waits looks now and then.
     pub(super) async fn listen(self: Arc<Self>, target: Target, ready: tokio::sync::oneshot::Sender<()>) {
         let mut ready = Some(ready);

@@ -102,7 +102,11 @@ impl RedisStore {
             link.replicas = Some(Replicas::open(&options.target, wanted, &base).await?);
         }
         let voice = Voice::open(&link, &*clock).await?;
-        RedisStore::begin(link, base, options.target, clock, voice, durability).await
+        let store = RedisStore::begin(link, base, options.target, clock, voice, durability).await?;
+        if let Some(every) = options.looks {
+            store.shared.looks.get_or_init(|| every);
+        }
+        Ok(store)
     }
 
     pub(super) async fn begin(
@@ -129,6 +133,7 @@ impl RedisStore {
             turn: Default::default(),
             stirred: Default::default(),
             hears: Default::default(),
+            looks: Default::default(),
             audience: Default::default(),
             due: Default::default(),
             prune: Default::default(),

@@ -35,6 +35,8 @@ pub struct Options {
     pub(super) fence: Option<std::time::Duration>,
     /// How often names that were forgotten are looked for, in a store that is spread; for tests.
     pub(super) swept: Option<std::time::Duration>,
+    /// How often those who wait look without a hint, on one server; for tests.
+    pub(super) looks: Option<std::time::Duration>,
     /// Host and port or path, without secrets.
     pub(super) place: String,
 }
@@ -72,7 +74,7 @@ impl Options {
             return Err(wrong("shards is for redis+cluster".into()));
         }
         let wanted = wanted(words.wait_replicas.as_deref(), words.wait_ms.as_deref()).map_err(wrong)?;
-        Ok(Options { target, prefix, wanted, shards, fence: None, swept: None, place })
+        Ok(Options { target, prefix, wanted, shards, fence: None, swept: None, looks: None, place })
     }
 
     /// A store that is spread refuses what comes this long after its name was put down. Tests do not wait as long as others do.
@@ -86,6 +88,13 @@ impl Options {
     #[doc(hidden)]
     pub fn swept_every(mut self, every: std::time::Duration) -> Options {
         self.swept = Some(every);
+        self
+    }
+
+    /// Who waits looks this often although nobody told it to. Tests see by it that they are told.
+    #[doc(hidden)]
+    pub fn looking_every(mut self, every: std::time::Duration) -> Options {
+        self.looks = Some(every);
         self
     }
 

@@ -14,7 +14,6 @@ mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -33,12 +32,6 @@ use crate::waiting::{Ticket, Waiting};
 const CALL_CLAIMS_MAX: usize = 32;
 /// Tasks that they want together; a single claim may want more. While these are read here, Redis serves the next.
 const CALL_TASKS_MAX: usize = 400;
-/// How often everybody who waits is asked for in case a hint was lost: rarely while hints are heard, for then a connection
-/// would have to be dead without anybody noticing.
-const LOOK_EVERY: Duration = Duration::from_secs(15);
-/// Of a store that is spread a claim may wait in many parts.
-const LOOK_EVERY_PART: Duration = Duration::from_secs(60);
-const LOOK_EVERY_DEAF: Duration = Duration::from_secs(2);
 /// How long to leave Redis alone after it failed.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -296,12 +289,7 @@ impl Shared {
             let round = self.waits.gather();
             if round.asked.is_empty() {
                 self.waits.looked.send_if_modified(|looked| moved(looked, round.looked));
-                let every = match self.hears.load(Ordering::Relaxed) {
-                    true if self.link.is_part() => LOOK_EVERY_PART,
-                    true => LOOK_EVERY,
-                    false => LOOK_EVERY_DEAF,
-                };
-                if tokio::time::timeout(every, self.waits.work.notified()).await.is_err() {
+                if tokio::time::timeout(self.look_every(), self.waits.work.notified()).await.is_err() {
                     self.waits.look_everywhere();
                 }
                 continue;

@@ -69,11 +69,19 @@ async fn two() -> (Arc<ManualClock>, Arc<dyn Store>, Arc<dyn Store>) {
 
 #[tokio::test]
 async fn what_one_adds_another_who_waits_gets() {
-    let (clock, here, there) = two().await;
+    let (clock, url) = (ManualClock::shared(), fresh_url());
+    let here = open(&url, clock.clone()).await;
+    // It never looks by itself, so it is served by what it is told or not at all.
+    let told = Options::parse(&url).expect("a URL").looking_every(100 * PATIENCE);
+    let there = windlass_store::redis::open(told, clock.clone()).await.expect("open");
     let waiting = tokio::spawn({
         let there = Arc::clone(&there);
         async move { there.claim(Claim { wait_ms: 60_000, ..claim() }).await }
     });
+    // It stands in line when it was polled, and had its first look when one that came after it is answered.
+    tokio::task::yield_now().await;
+    let behind = Claim { queues: vec![Queue { name: name("other"), weight: 1 }], ..claim() };
+    assert!(there.claim(behind).await.expect("claim").is_empty());
     add(&here, vec![task("a", clock.now().wall)]).await;
     let served = tokio::time::timeout(PATIENCE, waiting).await.expect("in time").expect("no panic");
     let Task { record, .. } = served.expect("claim").remove(0);

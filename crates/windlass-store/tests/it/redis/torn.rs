@@ -168,11 +168,11 @@ async fn connections_that_are_cut_anywhere_neither_lose_nor_double_a_task() {
     assert!(in_time.is_ok(), "{} have ended: {queues:?}", ended.load(Ordering::SeqCst));
     let ledger = looks.ledger().await.expect("ledger");
     assert_eq!((ledger.submitted, ledger.completed), (ALL, ALL));
+    let counts = looks.queues(Some(&name("q"))).await.expect("queues").remove(0);
+    assert_eq!(counts.by_state[StateName::Completed.index()], ALL);
     let told = told.lock();
     let odd: Vec<_> = told.iter().filter(|(_, counts)| **counts != [1, 1]).collect();
     assert!(told.len() as u64 == ALL && odd.is_empty(), "{} tasks, of which {odd:?}", told.len());
-    let counts = looks.queues(Some(&name("q"))).await.expect("queues").remove(0);
-    assert_eq!(counts.by_state[StateName::Completed.index()], ALL);
     let cuts = way.cuts.load(Ordering::SeqCst);
     assert!(cuts > 20, "only {cuts} connections were cut, so little is shown");
 }

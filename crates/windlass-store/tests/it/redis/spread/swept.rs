@@ -16,7 +16,8 @@ async fn a_name_that_was_asked_for_again_is_not_swept_away() {
     let options = options.swept_every(Duration::from_millis(50));
     let _store = windlass_store::redis::open(options, ManualClock::shared()).await.expect("open");
     // The first part is led as soon as the store is open.
-    let names = (0..).map(|i| format!("i:id{i}")).filter(|name| crc32fast::hash(name.as_bytes()) % 4 == 0);
+    let names =
+        (0..).map(|i| format!("i:id{i}")).filter(|name| crc32fast::hash(name.as_bytes()).is_multiple_of(4));
     let names: Vec<String> = names.take(2).collect();
     let (homes, gone) = (format!("{{{prefix}/0}}:homes"), format!("{{{prefix}/0}}:homes_gone"));
     let has = |port: &&u16| ask(**port, &["EXISTS", &format!("{{{prefix}/0}}:meta")]).trim() == "1";

@@ -1,5 +1,5 @@
 //! G19 for Redis: what its configuration promises is kept. Of three brokers and four workers of library mode on it any is killed
-//! at random moments under load, and so is Redis itself, which syncs every write; at the end everything acknowledged is
+//! at random moments under load, and so is Redis itself, which syncs every write, under two brokers and two such workers; at the end everything acknowledged is
 //! there, once.
 //!
 //! Once more with limits and keys: never more run than may, no task is lost, and after the drain nothing is counted any more.
@@ -22,6 +22,7 @@ use tokio::process::{Child, Command};
 use crate::audit;
 use crate::history::History;
 use crate::judge::{self, Findings};
+use crate::library::Hand;
 use crate::load::Load;
 use crate::proof::{Outcome, Run, Trouble, verdict};
 use crate::server::Setup;
@@ -87,7 +88,7 @@ pub(crate) async fn prove(run: Run) -> Outcome {
     verdict(figures, complaints)
 }
 
-/// A load on one broker, whose Redis is killed again and again.
+/// A load on two brokers, with library workers beside them, whose Redis is killed again and again.
 async fn kill_redis(
     run: &Run,
     home: &Path,
@@ -96,19 +97,35 @@ async fn kill_redis(
 ) -> Result<(Findings, Vec<String>), Trouble> {
     let mut random = run.random("G19 redis");
     let mut redis = Redis::start(home, synced).await?;
-    let server = Setup::new(run, home).set("store.url", &redis.url()).start().await?;
+    let mut brokers = Vec::new();
+    for number in 0..2 {
+        let home = home.join(format!("broker-{number}"));
+        std::fs::create_dir_all(&home)?;
+        brokers.push(Setup::new(run, &home).set("store.url", &redis.url()).start().await?);
+    }
     let mut load = Load::start(run, "G19 redis", 4, 4);
-    load.serve(server.address());
-    for _ in 0..kills {
+    let mut libraries = Vec::new();
+    for number in 0..2 {
+        let name = format!("library-{number}");
+        libraries.push(Hand::start(&redis.url(), &name, false, load.history().clone()).await?);
+    }
+    load.serve(brokers[0].address());
+    for kill in 0..kills {
         progress(load.history()).await?;
         // sleep: the moment of the kill is random, and that is the point.
         tokio::time::sleep(Duration::from_millis(random.random_range(20..300))).await;
         redis.kill_and_restart().await?;
+        load.serve(brokers[(kill + 1) % 2].address());
     }
-    let (findings, scan) = load.drain(&mut server.http()).await?;
+    let (findings, scan) = load.drain(&mut brokers[0].http()).await?;
     let mut complaints = scan.judge_leases();
     complaints.extend(scan.judge_ledger());
-    server.terminate().await?;
+    for library in libraries {
+        library.stop().await?;
+    }
+    for broker in brokers {
+        broker.terminate().await?;
+    }
     Ok((findings, complaints))
 }
 

@@ -13,7 +13,7 @@ use rand::Rng;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::task::JoinHandle;
-use windlass_broker::{Broker, ClaimRequest, Error, Failed, Settings};
+use windlass_broker::{Broker, ClaimRequest, Error, Failed, Finish, Settings, Verdict};
 use windlass_core::choice::{Mode, Queue};
 use windlass_core::{Name, State, Task, Token};
 use windlass_store::SystemClock;
@@ -65,15 +65,16 @@ impl Library {
         let store = RedisStore::open(options, Arc::clone(&clock)).await.map_err(|error| words(&error))?;
         let broker = Broker::start(store, clock, Settings::default());
         let name = |text: &str| Name::new(text).map_err(|error| error.to_string());
-        let (worker, queue) = (name(&self.name)?, name("default")?);
+        let (worker, queue, kind) = (name(&self.name)?, name("default")?, name("proof")?);
         report::tell(READY);
         loop {
             let request = ClaimRequest {
                 worker: worker.clone(),
                 queues: vec![Queue { name: queue.clone(), weight: 1 }],
                 mode: Mode::Weighted,
-                types: None,
-                max: 4,
+                // Of one queue and one type, and many: so they come in runs.
+                types: Some(vec![kind.clone()]),
+                max: 20,
                 wait_ms: 1000,
                 lease_ms: Some(LEASE.as_millis() as u64),
             };
@@ -81,13 +82,13 @@ impl Library {
             let Ok(tasks) = broker.claim(request).await else { continue };
             let held: Vec<Held> = tasks.iter().filter_map(Held::of).collect();
             held.iter().for_each(|held| held.say("given"));
-            for held in held {
-                if rand::rng().random_bool(0.3) {
+            for some in split(held) {
+                if rand::rng().random_bool(0.5) {
                     let work = Duration::from_millis(rand::rng().random_range(0..200));
                     // sleep: the work, during which this process may be killed.
                     tokio::time::sleep(work).await;
                 }
-                held.report(&broker, self.hasty).await?;
+                report(&broker, some, self.hasty).await?;
             }
         }
     }
@@ -117,35 +118,60 @@ impl Held {
         ));
     }
 
-    async fn report(&self, broker: &Broker, hasty: bool) -> Result<(), String> {
+    fn fails(&self) -> bool {
         let record = &self.task.record;
         let failed_before = record.attempts.saturating_sub(record.crashes) > 1;
-        let fails = self.plan == Plan::Dead || (self.plan == Plan::FailOnce && !failed_before);
-        if hasty && !fails {
-            self.say("completed");
-            if record.attempts == 1 {
-                return Ok(());
-            }
+        self.plan == Plan::Dead || (self.plan == Plan::FailOnce && !failed_before)
+    }
+
+    fn finish(&self) -> Finish {
+        let verdict = if self.fails() {
+            let retryable = self.plan == Plan::FailOnce;
+            Verdict::Failed(Failed { error: "as planned".into(), retryable, retry_after_ms: None })
+        } else {
+            Verdict::Completed { result: None }
+        };
+        Finish { id: self.task.record.id.clone(), token: self.token, verdict }
+    }
+}
+
+/// Into parts of random lengths, which are reported together.
+fn split(held: Vec<Held>) -> Vec<Vec<Held>> {
+    let mut parts: Vec<Vec<Held>> = vec![Vec::new()];
+    for one in held {
+        if rand::rng().random_bool(0.1) {
+            parts.push(Vec::new());
         }
-        loop {
-            let answer = if fails {
-                let retryable = self.plan == Plan::FailOnce;
-                let failed = Failed { error: "as planned".into(), retryable, retry_after_ms: None };
-                broker.fail(&record.id, self.token, failed).await
-            } else {
-                broker.complete(&record.id, self.token, None).await
-            };
-            match answer {
-                Ok(_) => self.say(if fails { "failed" } else { "completed" }),
-                // It was cancelled, or held for too long.
-                Err(Error::LeaseLost | Error::Terminal(_)) => {}
-                // The report is made until somebody answers.
-                Err(Error::Store(_) | Error::Busy) => continue,
-                Err(error) => return Err(format!("{} cannot be reported: {error}", record.id)),
-            }
-            return Ok(());
+        if let Some(part) = parts.last_mut() {
+            part.push(one);
         }
     }
+    parts
+}
+
+/// Reports are made until somebody answers.
+async fn report(broker: &Broker, mut held: Vec<Held>, hasty: bool) -> Result<(), String> {
+    if hasty {
+        for one in held.iter().filter(|one| !one.fails()) {
+            one.say("completed");
+        }
+        held.retain(|one| one.fails() || one.task.record.attempts > 1);
+    }
+    while !held.is_empty() {
+        let Ok(answers) = broker.finish_all(held.iter().map(Held::finish).collect()).await else { continue };
+        let mut left = Vec::new();
+        for (one, answer) in held.into_iter().zip(answers) {
+            match answer {
+                Ok(_) => one.say(if one.fails() { "failed" } else { "completed" }),
+                // It was cancelled, or held for too long. That one is gone is for the judge to see.
+                Err(Error::LeaseLost | Error::Terminal(_) | Error::NotFound(_)) => {}
+                Err(Error::Store(_) | Error::Busy) => left.push(one),
+                Err(error) => return Err(format!("{} cannot be reported: {error}", one.task.record.id)),
+            }
+        }
+        held = left;
+    }
+    Ok(())
 }
 
 /// The process from outside.

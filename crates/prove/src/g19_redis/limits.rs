@@ -18,6 +18,10 @@ const RUNNING_MAX: u64 = 6;
 const KEY_MAX: u64 = 2;
 /// Starts in a second.
 const RATE: u64 = 400;
+/// How many tasks somebody holds: those that were claimed together are one member, from the first to the last.
+const RUNNING: &str = "EVAL \"local sum = 0 for _, member in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do \
+    local first, last = string.match(member, '^(%d+)[+](%d+) ') sum = sum + last - first + 1 end return sum\" \
+    1 {windlass}:held";
 /// A call may be under way for a moment, and counts when it was sent.
 const SLACK: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(2);
@@ -62,7 +66,7 @@ impl Watch {
             let mut seen = Seen { looks: 0, most: 0, starts: 0, took: Duration::ZERO };
             while stopped.try_recv().is_err() {
                 seen.looks += 1;
-                seen.most = seen.most.max(redis.number("ZCARD {windlass}:leases").await?);
+                seen.most = seen.most.max(redis.number(RUNNING).await?);
                 seen.starts = redis.number("HGET {windlass}:meta claims").await?;
                 seen.took = began.elapsed();
                 // sleep: between two looks, so that Redis has time for others.

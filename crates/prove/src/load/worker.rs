@@ -11,9 +11,13 @@ use crate::history::{Delivery, Plan};
 
 pub(super) async fn run(mut client: Client, number: usize, mut random: StdRng) {
     let mut line = Line::default();
-    let claim = json!({
+    let mut claim = json!({
         "worker_id": format!("w{number}"), "max": 4, "wait_seconds": 0.2, "lease_seconds": LEASE.as_secs(),
     });
+    if number % 2 == 1 {
+        // All tasks are of it, but stores may serve those who say so by another way.
+        claim["types"] = json!(["proof"]);
+    }
     loop {
         let Some(_busy) = client.begin(&[Phase::Work, Phase::Drain]).await else { return };
         let Some(life) = client.life().await else { return };

@@ -20,7 +20,7 @@ use super::shared::{claim, name, task};
 use super::{fresh_url, open, server};
 
 const PROCESSES: u64 = 3;
-const BATCHES: u64 = 25;
+const BATCHES: u64 = 60;
 const BATCH: u64 = 12;
 const ALL: u64 = PROCESSES * BATCHES * BATCH;
 /// At most so many bytes of requests, and of answers, for one connection: some calls of this test, and more than any one of them.
@@ -174,5 +174,5 @@ async fn connections_that_are_cut_anywhere_neither_lose_nor_double_a_task() {
     let odd: Vec<_> = told.iter().filter(|(_, counts)| **counts != [1, 1]).collect();
     assert!(told.len() as u64 == ALL && odd.is_empty(), "{} tasks, of which {odd:?}", told.len());
     let cuts = way.cuts.load(Ordering::SeqCst);
-    assert!(cuts > 20, "only {cuts} connections were cut, so little is shown");
+    assert!(cuts > 10, "only {cuts} connections were cut, so little is shown");
 }

@@ -146,9 +146,9 @@ pub(crate) async fn run_all(names: &[String], run: Run) -> ExitCode {
     let mut totals = report::Totals::default();
     let mut places = run.pick(TOGETHER, 1);
     loop {
-        while let Some(proof) = waiting.next_if(|next| {
-            running.is_empty() || running.len() < places && !ALONE.contains(&next.name)
-        }) {
+        while let Some(proof) = waiting
+            .next_if(|next| running.is_empty() || running.len() < places && !ALONE.contains(&next.name))
+        {
             places = if ALONE.contains(&proof.name) { 1 } else { run.pick(TOGETHER, 1) };
             running.spawn(conduct(proof, run.clone()));
         }

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use prost::Message;
-use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
+use prost::encoding::encoded_len_varint;
 use windlass_core::{Body, Links, Payload, retry};
 
-use super::field::number;
+use super::field::{bytes, number};
 use super::{Result, id, name, wrong};
 
 #[derive(Clone, PartialEq, Message)]
@@ -103,12 +103,9 @@ pub(crate) fn encode_body(body: &Body) -> Bytes {
     out.into()
 }
 
-/// Most bodies are a payload and three numbers, and are written from where they are.
+/// Most bodies are a payload, three numbers and perhaps a fingerprint, and are written from where they are.
 fn is_plain(body: &Body) -> bool {
-    body.metadata.is_empty()
-        && body.fingerprint.is_none()
-        && body.links.is_none()
-        && body.retry == retry::Policy::default()
+    body.metadata.is_empty() && body.links.is_none() && body.retry == retry::Policy::default()
 }
 
 pub(super) fn body_len(body: &Body) -> usize {
@@ -119,7 +116,8 @@ pub(super) fn body_len(body: &Body) -> usize {
     let payload = if payload == 0 { 0 } else { 1 + encoded_len_varint(payload as u64) + payload };
     let binary = if matches!(body.payload, Payload::Binary(_)) { 2 } else { 0 };
     let number = |(_, number): (u32, u64)| if number == 0 { 0 } else { 1 + encoded_len_varint(number) };
-    payload + binary + numbers(body).into_iter().map(number).sum::<usize>()
+    let fingerprint = body.fingerprint.map_or(0, |digest| 2 + digest.len());
+    payload + binary + numbers(body).into_iter().map(number).sum::<usize>() + fingerprint
 }
 
 /// The fields of [`BodyMessage`], in their order.
@@ -129,12 +127,13 @@ pub(super) fn write_body(body: &Body, out: &mut Vec<u8>) {
     }
     let payload = body.payload.bytes();
     if !payload.is_empty() {
-        encode_key(1, WireType::LengthDelimited, out);
-        encode_varint(payload.len() as u64, out);
-        out.extend_from_slice(payload);
+        bytes(1, payload, out);
     }
     number(2, u64::from(matches!(body.payload, Payload::Binary(_))), out);
     numbers(body).into_iter().for_each(|(tag, it)| number(tag, it, out));
+    if let Some(digest) = &body.fingerprint {
+        bytes(8, digest, out);
+    }
 }
 
 fn numbers(body: &Body) -> [(u32, u64); 3] {
@@ -176,4 +175,38 @@ pub(crate) fn decode_body(bytes: Bytes) -> Result<Body> {
         fingerprint,
         links: message.links.as_deref().map(links).transpose()?.map(Box::new),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_without_a_message_is_the_message() {
+        let payloads = [0, 1, 127, 128, 20_000].map(|len| Bytes::from(vec![b'7'; len]));
+        let numbers = [0, 1, 127, 128, 300_000, u64::from(u32::MAX), u64::MAX];
+        for (i, payload) in payloads.iter().enumerate() {
+            for (j, &number) in numbers.iter().enumerate() {
+                let body = Body {
+                    payload: if j % 2 == 0 {
+                        Payload::Json(payload.clone())
+                    } else {
+                        Payload::Binary(payload.clone())
+                    },
+                    metadata: Vec::new(),
+                    timeout_ms: number,
+                    max_retries: number as u32,
+                    max_crashes: (number >> 7) as u32,
+                    retry: retry::Policy::default(),
+                    fingerprint: ((i + j) % 3 == 0).then_some([0; 16]),
+                    links: None,
+                };
+                assert!(is_plain(&body));
+                let written = encode_body(&body);
+                assert_eq!(written, body_message(&body).encode_to_vec());
+                assert_eq!(written.len(), body_len(&body));
+                assert_eq!(decode_body(written).unwrap(), body);
+            }
+        }
+    }
 }

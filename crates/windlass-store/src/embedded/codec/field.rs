@@ -24,9 +24,14 @@ pub(super) fn fixed(tag: u32, number: u64, out: &mut Vec<u8>) {
 
 /// One that may be empty.
 pub(super) fn text(tag: u32, text: &str, out: &mut Vec<u8>) {
+    bytes(tag, text.as_bytes(), out);
+}
+
+/// Some that may be none.
+pub(super) fn bytes(tag: u32, bytes: &[u8], out: &mut Vec<u8>) {
     encode_key(tag, WireType::LengthDelimited, out);
-    encode_varint(text.len() as u64, out);
-    out.extend_from_slice(text.as_bytes());
+    encode_varint(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
 }
 
 /// A message inside the message. Most are short: their length is known when they are written, and the others are moved.

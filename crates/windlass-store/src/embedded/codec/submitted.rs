@@ -1,7 +1,7 @@
 //! New tasks as the log carries them: the head for the index, the body as it is kept.
 //!
 //! Submits are what there is most of, so they are written field by field from where they are, into one buffer that is
-//! the entry of the log and of which every body is a part: nothing is copied into messages of its own first. What is read
+//! the entry of the log and of which every body is a part: nothing usual is copied into messages of its own first. What is read
 //! back are ordinary messages, and a test holds the two against each other.
 
 use std::ops::Range;
@@ -12,6 +12,7 @@ use prost::encoding::{self, WireType, encode_key, encode_varint, encoded_len_var
 use windlass_core::{NewTask, OnConflict, Unique};
 
 use super::body::{body_len, decode_body, write_body};
+use super::field::text;
 use super::{Result, id, key, name, priority, wrong};
 
 /// A submitted task as the log carries it: the head for the index, the body as encoded bytes.
@@ -146,7 +147,7 @@ impl<'a> Writer<'a> {
             write_body(&task.body, buffer);
             bodies.push(start..buffer.len());
             if let Some(key) = &task.key {
-                encode_text(KEY_TAG, key.as_str(), buffer);
+                text(KEY_TAG, key.as_str(), buffer);
             }
             if let Some(unique) = &task.unique {
                 encoding::message::encode(UNIQUE_TAG, &UniqueMessage::from(&**unique), buffer);
@@ -188,18 +189,12 @@ fn task_len(task: &NewTask, body: usize) -> usize {
 }
 
 fn encode_head(task: &NewTask, buffer: &mut Vec<u8>) {
-    for (tag, text) in texts(task) {
-        encode_text(tag, text, buffer);
+    for (tag, given) in texts(task) {
+        text(tag, given, buffer);
     }
     for (tag, number) in numbers(task) {
         encoding::uint64::encode(tag, &number, buffer);
     }
-}
-
-fn encode_text(tag: u32, text: &str, buffer: &mut Vec<u8>) {
-    encode_key(tag, WireType::LengthDelimited, buffer);
-    encode_varint(text.len() as u64, buffer);
-    buffer.extend_from_slice(text.as_bytes());
 }
 
 #[cfg(test)]

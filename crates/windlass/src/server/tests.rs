@@ -23,6 +23,15 @@ async fn start_with(limits: Limits, request_timeout: Duration) -> SocketAddr {
 }
 
 async fn start_state(limits: Limits, request_timeout: Duration) -> (SocketAddr, Arc<api::State>) {
+    let (address, state, ..) = start_until(limits, request_timeout, CancellationToken::new()).await;
+    (address, state)
+}
+
+async fn start_until(
+    limits: Limits,
+    request_timeout: Duration,
+    shutdown: CancellationToken,
+) -> (SocketAddr, Arc<api::State>, tokio::task::JoinHandle<io::Result<()>>) {
     let clock = SystemClock::shared();
     let store = MemoryStore::new(clock.clone());
     let broker = Broker::start(store, clock, windlass_broker::Settings::default());
@@ -31,8 +40,8 @@ async fn start_state(limits: Limits, request_timeout: Duration) -> (SocketAddr, 
     let app = api::serve(state.clone());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(serve(listener, app, limits, CancellationToken::new()));
-    (address, state)
+    let serving = tokio::spawn(serve(listener, app, limits, shutdown));
+    (address, state, serving)
 }
 
 fn request(path: &str, body: &str) -> String {
@@ -68,6 +77,34 @@ async fn heads_that_do_not_come_to_an_end_and_connections_that_idle_are_closed()
         assert!(answer(&mut idle).await.ends_with("ok\n"));
     }
     assert_eq!(idle.read_to_end(&mut rest).await.unwrap(), 0, "closed without a word");
+}
+
+/// All of its limits are longer than anybody would wait here, so only hearing of it lets a connection end.
+#[tokio::test]
+async fn every_connection_hears_of_the_end() {
+    let shutdown = CancellationToken::new();
+    let limits = Limits { head_timeout: LONG, drain_timeout: LONG, ..Limits::default() };
+    let (address, _, serving) = start_until(limits, LONG, shutdown.clone()).await;
+    let mut served = TcpStream::connect(address).await.unwrap();
+    served.write_all(b"GET /livez HTTP/1.1\r\nhost: t\r\n\r\n").await.unwrap();
+    answer(&mut served).await;
+    let mut busy = TcpStream::connect(address).await.unwrap();
+    let claim = request("/api/v1/claim", r#"{"worker_id":"w","wait_seconds":0.3}"#);
+    busy.write_all(claim.as_bytes()).await.unwrap();
+    // Both are there, and one of them has begun: it answers later than the other though it came second.
+    let mut fresh = TcpStream::connect(address).await.unwrap();
+    fresh.write_all(b"GET /livez HTTP/1.1\r\nhost: t\r\n\r\n").await.unwrap();
+    answer(&mut fresh).await;
+    shutdown.cancel();
+    let ends = async {
+        let mut rest = Vec::new();
+        assert_eq!(served.read_to_end(&mut rest).await.unwrap(), 0);
+        assert_eq!(fresh.read_to_end(&mut rest).await.unwrap(), 0);
+        assert!(answer(&mut busy).await.contains("200 OK"), "what has begun is answered");
+        assert_eq!(busy.read_to_end(&mut rest).await.unwrap(), 0);
+        serving.await.unwrap().unwrap();
+    };
+    tokio::time::timeout(LONG / 2, ends).await.expect("nobody waits for a limit");
 }
 
 #[tokio::test]

@@ -388,7 +388,10 @@ describe("acts", { skip: browserPath() ? false : "there is no Chromium on this m
     await page.keyboard.press("Enter");
     await title(/followed/);
     await page.keyboard.press("Control+k");
+    // What is typed before the field is there goes to the page.
+    await page.locator(".palette-input:focus").waitFor();
     await page.keyboard.type("sched");
+    await page.getByRole("option", { name: /Schedules/ }).waitFor();
     assert.deepEqual(await violations(page), []);
     await page.keyboard.press("Enter");
     await title("Schedules");

@@ -224,8 +224,10 @@ pub async fn a_token_that_is_long_there_serves_who_waits(h: &mut Harness) {
         let mut signal = Box::pin(h.store.signals().gates.notified());
         told += poll_fn(|context| Poll::Ready(u32::from(signal.as_mut().poll(context).is_ready()))).await;
     }
-    // Once may be of another cause: whoever begins to lead a shared store looks after everything, and on a busy machine a lead runs out.
-    assert!(told <= 1, "there is nothing to open");
+    // Of a store that others change too, once may be of another cause: whoever begins to lead looks after everything, and on a busy
+    // machine a lead runs out.
+    let led = h.store.signals().observed.is_none();
+    assert!(told <= u32::from(led), "there is nothing to open");
     h.add(vec![of_key(h, "late", "k")]).await;
     assert_eq!(ids(&served(pending).await), ["late"]);
 }

@@ -99,7 +99,7 @@ impl Machine {
         };
         *latest = Some(lane);
         let queue = self.names.queue_of_lane(lane);
-        // Names are shared with the queue, so that a backlog does not hold each of them a thousand times.
+        // Long names are shared with the queue, so that a backlog does not hold each of them a thousand times.
         let (named, kind) = self.names.of_lane(lane).unwrap_or((&new.task.queue, &new.task.kind));
         let mut record = Record::submitted_to(&new.task, self.next_number, named.clone(), kind.clone());
         let home = match &record.key {

@@ -55,7 +55,7 @@ impl Machine {
         let queue = self.names.queue_of_lane(lane);
         let shared = self.names.of_lane(lane).map(|(queue, _)| queue.clone());
         if let Some(slot) = self.dirty.active_mut(seq) {
-            // Names are shared with the queue, as at submit.
+            // Long names are shared with the queue, as at submit.
             slot.record.queue = shared.unwrap_or_else(|| record.queue.clone());
             if lane != was.lane {
                 slot.moved_from.get_or_insert_with(|| Box::new((was.lane, was.queue)));

@@ -28,8 +28,8 @@ pub(super) struct Bell {
 struct BellState {
     wanted: bool,
     closing: bool,
-    /// Since when something is unsaved.
-    changed: Option<Instant>,
+    /// When what is unsaved has to be saved at the latest.
+    due: Option<Instant>,
 }
 
 enum Reason {
@@ -38,11 +38,12 @@ enum Reason {
 }
 
 impl Bell {
-    /// Something changed: save it within the interval.
-    pub(super) fn changed(&self) {
+    /// Something changed: save it within this time.
+    pub(super) fn save_within(&self, time: Duration) {
+        let due = Instant::now() + time;
         let mut state = self.state.lock();
-        if state.changed.is_none() {
-            state.changed = Some(Instant::now());
+        if state.due.is_none_or(|before| due < before) {
+            state.due = Some(due);
             self.rung.notify_one();
         }
     }
@@ -56,24 +57,28 @@ impl Bell {
         }
     }
 
+    /// Everything that changed so far is being saved.
+    fn taken(&self) {
+        self.state.lock().due = None;
+    }
+
     pub(super) fn close(&self) {
         self.state.lock().closing = true;
         self.rung.notify_one();
     }
 
-    fn wait(&self, interval: Duration) -> Reason {
+    fn wait(&self) -> Reason {
         let mut state = self.state.lock();
         loop {
-            let due = state.changed.map(|since| since + interval);
             if state.closing {
                 return Reason::Close;
             }
-            if state.wanted || due.is_some_and(|due| due <= Instant::now()) {
+            if state.wanted || state.due.is_some_and(|due| due <= Instant::now()) {
                 state.wanted = false;
-                state.changed = None;
+                state.due = None;
                 return Reason::Work;
             }
-            match due {
+            match state.due {
                 Some(due) => drop(self.rung.wait_until(&mut state, due)),
                 None => self.rung.wait(&mut state),
             }
@@ -82,16 +87,13 @@ impl Bell {
 }
 
 /// The body of the checkpointer's thread. Returns when the store closes, after everything is saved.
-pub(super) fn run(
-    shared: &Arc<Shared>,
-    database: &Database,
-    log: &Reclaimer,
-    interval: Duration,
-) -> Result<(), Error> {
+pub(super) fn run(shared: &Arc<Shared>, database: &Database, log: &Reclaimer) -> Result<(), Error> {
     loop {
-        let reason = shared.bell.wait(interval);
+        let reason = shared.bell.wait();
         // A disk without room would fail half-way through; the log goes on in the room that is kept for it.
-        if !shared.space.is_exhausted() && shared.failed().is_none() {
+        if shared.space.is_exhausted() {
+            shared.bell.save_within(shared.limits.interval);
+        } else if shared.failed().is_none() {
             save(shared, database, Some(log))?;
         }
         if matches!(reason, Reason::Close) {
@@ -107,6 +109,7 @@ pub(super) fn save(shared: &Shared, database: &Database, log: Option<&Reclaimer>
         if !machine.can_be_saved() {
             return Ok(());
         }
+        shared.bell.taken();
         machine.freeze()
     };
     let began = Instant::now();
@@ -127,4 +130,28 @@ pub(super) fn save(shared: &Shared, database: &Database, log: Option<&Reclaimer>
     }
     tracing::debug!(tasks, applied, ms = began.elapsed().as_millis() as u64, "checkpoint");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_time_counts_until_what_it_was_for_is_taken() {
+        let bell = Bell::default();
+        let due = || bell.state.lock().due;
+        bell.save_within(Duration::from_secs(60));
+        let first = due();
+        bell.save_within(Duration::from_secs(90));
+        assert_eq!(due(), first, "what came first has to be saved first");
+        bell.save_within(Duration::from_secs(2));
+        assert!(due() < first);
+        bell.taken();
+        assert_eq!(due(), None);
+        bell.save_within(Duration::ZERO);
+        assert!(matches!(bell.wait(), Reason::Work));
+        assert_eq!(due(), None);
+        bell.close();
+        assert!(matches!(bell.wait(), Reason::Close));
+    }
 }

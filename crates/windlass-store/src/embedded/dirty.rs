@@ -199,8 +199,9 @@ impl Dirty {
 }
 
 fn cost(slot: &Slot) -> usize {
-    // The second size stands for the way to it, the id and the windows' entries.
-    2 * size_of::<Slot>() + slot.body.as_ref().map_or(0, Bytes::len) + weight(&slot.record)
+    /// The way to it, its id and its entries in the windows.
+    const AROUND_BYTES: usize = 160;
+    size_of::<Slot>() + AROUND_BYTES + slot.body.as_ref().map_or(0, Bytes::len) + weight(&slot.record)
 }
 
 /// The parts of a record that grow with what users send.

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
@@ -53,15 +53,27 @@ pub(super) struct Shared {
     pub(super) limited: Limited,
 }
 
-/// Bytes of changed tasks in memory.
+/// Bytes of changed tasks in memory, and how long they stay there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MemoryLimits {
     /// A checkpoint begins.
     pub(super) checkpoint_bytes: usize,
+    /// It begins within a time, the shorter one if there is more than this.
+    pub(super) lasting_bytes: usize,
+    pub(super) interval: Duration,
     /// Applying waits for the checkpoint under way.
     pub(super) stop_bytes: usize,
     /// A checkpoint begins after this much log, so that a restart has little to replay.
     pub(super) log_bytes: u64,
+}
+
+impl MemoryLimits {
+    /// How long this much may stay.
+    pub(super) fn time_for(&self, dirty_bytes: usize) -> Duration {
+        /// Long enough for most tasks of a busy queue to end, so that they are saved once.
+        const MUCH: Duration = Duration::from_secs(2);
+        if dirty_bytes > self.lasting_bytes { self.interval.min(MUCH) } else { self.interval }
+    }
 }
 
 impl Shared {
@@ -287,12 +299,14 @@ fn apply_group(shared: &Arc<Shared>, first: u64, ops: Vec<Op>) -> Result<(), Err
         machine.forget_gained()
     };
     machine.tell_gates();
-    let grown = machine.dirty_bytes() > shared.limits.checkpoint_bytes && !machine.is_freezing();
+    let dirty_bytes = machine.dirty_bytes();
+    let grown = dirty_bytes > shared.limits.checkpoint_bytes && !machine.is_freezing();
+    // While the state is locked, so that a checkpoint that begins takes its time with it.
+    shared.bell.save_within(shared.limits.time_for(dirty_bytes));
     drop(machine);
     shared.turn.notify_all();
     answers.into_iter().for_each(Answer::send);
     wake(shared, gained);
-    shared.bell.changed();
     if grown {
         shared.bell.ring();
     }
@@ -315,4 +329,24 @@ fn wake(shared: &Shared, mut gained: Gained) {
 
 fn fatal(error: log::Error) -> Error {
     Error::Failed(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn much_is_saved_soon() {
+        let limits = MemoryLimits {
+            checkpoint_bytes: 100,
+            lasting_bytes: 10,
+            interval: Duration::from_secs(60),
+            stop_bytes: 200,
+            log_bytes: 1000,
+        };
+        assert_eq!(limits.time_for(10), limits.interval);
+        assert!(limits.time_for(11) < limits.interval / 10);
+        let hasty = MemoryLimits { interval: Duration::from_millis(5), ..limits };
+        assert_eq!(hasty.time_for(11), hasty.interval, "nothing stays longer than the interval");
+    }
 }

@@ -33,6 +33,8 @@ use crate::waiting::Waiting;
 const FORMAT: u32 = 4;
 const FORMAT_WORD: &str = "windlass-data";
 
+/// Changed tasks of this size may stay in memory for the whole interval; more than that is saved soon.
+const LASTING_BYTES: usize = 8 << 20;
 /// The saver's niceness: below the hot path, above what is idle.
 const SAVER_NICE: i32 = 5;
 
@@ -43,9 +45,10 @@ pub struct Options {
     pub segment_bytes: u64,
     /// New tasks are refused while less than this is free on the disk.
     pub disk_reserve_bytes: u64,
-    /// Memory for changed tasks before a checkpoint begins: little, so that it is used again before it has left the
-    /// processor's caches. Under heavy load a checkpoint takes what came in during the last one, up to four times as much;
-    /// then the store waits for it.
+    /// Memory for changed tasks before a checkpoint begins. A task that ends before that is saved once instead of twice, so on
+    /// a busy broker this is what it may take, about half a second of work; more than 8 MiB do not stay longer than a
+    /// moment. Under heavier load a checkpoint takes what came in during the last one, up to twice as much; then the store
+    /// waits for it.
     pub checkpoint_bytes: usize,
     pub checkpoint_interval: Duration,
     /// Memory for pages of the tables.
@@ -64,7 +67,7 @@ impl Options {
             durability: Durability::Sync,
             segment_bytes: 64 << 20,
             disk_reserve_bytes: 512 << 20,
-            checkpoint_bytes: 8 << 20,
+            checkpoint_bytes: 24 << 20,
             checkpoint_interval: Duration::from_secs(60),
             cache_bytes: 32 << 20,
             verify_bytes: 512 << 20,
@@ -108,7 +111,9 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
     let machine = Machine::load(snapshot, options.window_entries, Arc::clone(&clock), Arc::clone(&signals))?;
     let limits = MemoryLimits {
         checkpoint_bytes: options.checkpoint_bytes,
-        stop_bytes: 4 * options.checkpoint_bytes,
+        lasting_bytes: options.checkpoint_bytes.min(LASTING_BYTES),
+        interval: options.checkpoint_interval,
+        stop_bytes: 2 * options.checkpoint_bytes,
         log_bytes: 4 * options.segment_bytes,
     };
     let shared = Arc::new(Shared {
@@ -131,6 +136,10 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
         let mut machine = shared.machine.lock();
         machine.renew_leases()?;
         shared.limited.load(&machine);
+        // What was replayed.
+        if machine.can_be_saved() {
+            shared.bell.save_within(shared.limits.time_for(machine.dirty_bytes()));
+        }
     }
     start(&options, shared, database, log, lock)
 }
@@ -220,7 +229,6 @@ fn start(
             })
             .map_err(io_error("start a thread in", &options.dir))
     };
-    let interval = options.checkpoint_interval;
     let desk = Arc::new(Desk::new(log, pace));
     let commit = || {
         let desk = Arc::clone(&desk);
@@ -234,7 +242,7 @@ fn start(
             if let Err(error) = rustix::process::setpriority_process(None, SAVER_NICE) {
                 tracing::debug!(%error, "the saver runs at normal priority");
             }
-            checkpoint::run(shared, &database, &reclaimer, interval)
+            checkpoint::run(shared, &database, &reclaimer)
         }),
     )?;
     drop(lock);

@@ -1,7 +1,26 @@
 //! Single fields of messages, for what is written without making the message first. Like prost's, they leave out what is zero or
 //! empty; what is optional is asked for by the caller.
 
-use prost::encoding::{WireType, encode_key, encode_varint};
+use prost::encoding::WireType;
+
+/// The longest key and the longest number.
+const HEAD_BYTES_MAX: usize = 5 + 10;
+
+/// The key of a field and the number behind it, in one piece: byte by byte, each would have to look for room.
+pub(in crate::embedded) fn head(tag: u32, wire: WireType, number: u64, out: &mut Vec<u8>) {
+    let mut bytes = [0; HEAD_BYTES_MAX];
+    let mut len = 0;
+    for mut rest in [u64::from(tag << 3 | wire as u32), number] {
+        while rest >= 0x80 {
+            bytes[len] = rest as u8 | 0x80;
+            rest >>= 7;
+            len += 1;
+        }
+        bytes[len] = rest as u8;
+        len += 1;
+    }
+    out.extend_from_slice(&bytes[..len]);
+}
 
 pub(super) fn number(tag: u32, number: u64, out: &mut Vec<u8>) {
     if number != 0 {
@@ -11,13 +30,12 @@ pub(super) fn number(tag: u32, number: u64, out: &mut Vec<u8>) {
 
 /// One that may be zero.
 pub(super) fn present(tag: u32, number: u64, out: &mut Vec<u8>) {
-    encode_key(tag, WireType::Varint, out);
-    encode_varint(number, out);
+    head(tag, WireType::Varint, number, out);
 }
 
 pub(super) fn fixed(tag: u32, number: u64, out: &mut Vec<u8>) {
     if number != 0 {
-        encode_key(tag, WireType::SixtyFourBit, out);
+        prost::encoding::encode_key(tag, WireType::SixtyFourBit, out);
         out.extend_from_slice(&number.to_le_bytes());
     }
 }
@@ -29,16 +47,14 @@ pub(super) fn text(tag: u32, text: &str, out: &mut Vec<u8>) {
 
 /// Some that may be none.
 pub(super) fn bytes(tag: u32, bytes: &[u8], out: &mut Vec<u8>) {
-    encode_key(tag, WireType::LengthDelimited, out);
-    encode_varint(bytes.len() as u64, out);
+    head(tag, WireType::LengthDelimited, bytes.len() as u64, out);
     out.extend_from_slice(bytes);
 }
 
 /// A message inside the message. Most are short: their length is known when they are written, and the others are moved.
 pub(in crate::embedded) fn nested(tag: u32, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    encode_key(tag, WireType::LengthDelimited, out);
-    let at = out.len();
-    out.push(0);
+    head(tag, WireType::LengthDelimited, 0, out);
+    let at = out.len() - 1;
     write(out);
     let len = out.len() - at - 1;
     if len < 0x80 {
@@ -46,6 +62,26 @@ pub(in crate::embedded) fn nested(tag: u32, out: &mut Vec<u8>, write: impl FnOnc
         return;
     }
     let mut prefix = Vec::with_capacity(10);
-    encode_varint(len as u64, &mut prefix);
+    prost::encoding::encode_varint(len as u64, &mut prefix);
     out.splice(at..=at, prefix);
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::encoding::{encode_key, encode_varint};
+
+    use super::*;
+
+    #[test]
+    fn a_head_is_what_prost_writes() {
+        for tag in [1, 15, 16, 2047, 2048, (1 << 29) - 1] {
+            for number in [0, 1, 127, 128, 16_383, 16_384, u64::from(u32::MAX), u64::MAX] {
+                let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+                head(tag, WireType::Varint, number, &mut ours);
+                encode_key(tag, WireType::Varint, &mut theirs);
+                encode_varint(number, &mut theirs);
+                assert_eq!(ours, theirs, "{tag}, {number}");
+            }
+        }
+    }
 }

@@ -8,11 +8,11 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use prost::Message;
-use prost::encoding::{self, WireType, encode_key, encode_varint, encoded_len_varint, key_len};
+use prost::encoding::{self, WireType, encoded_len_varint, key_len};
 use windlass_core::{NewTask, OnConflict, Unique};
 
 use super::body::{body_len, decode_body, write_body};
-use super::field::text;
+use super::field::{head, present, text};
 use super::{Result, id, key, name, priority, wrong};
 
 /// A submitted task as the log carries it: the head for the index, the body as encoded bytes.
@@ -138,11 +138,9 @@ impl<'a> Writer<'a> {
     pub(in crate::embedded) fn encode(self, buffer: &mut Vec<u8>) -> Vec<Range<usize>> {
         let mut bodies = Vec::with_capacity(self.tasks.len());
         for (task, len) in self.tasks.iter().zip(self.lengths) {
-            encode_key(self.tag, WireType::LengthDelimited, buffer);
-            encode_varint(len.task as u64, buffer);
+            head(self.tag, WireType::LengthDelimited, len.task as u64, buffer);
             encode_head(task, buffer);
-            encode_key(BODY_TAG, WireType::LengthDelimited, buffer);
-            encode_varint(len.body as u64, buffer);
+            head(BODY_TAG, WireType::LengthDelimited, len.body as u64, buffer);
             let start = buffer.len();
             write_body(&task.body, buffer);
             bodies.push(start..buffer.len());
@@ -193,7 +191,7 @@ fn encode_head(task: &NewTask, buffer: &mut Vec<u8>) {
         text(tag, given, buffer);
     }
     for (tag, number) in numbers(task) {
-        encoding::uint64::encode(tag, &number, buffer);
+        present(tag, number, buffer);
     }
 }
 

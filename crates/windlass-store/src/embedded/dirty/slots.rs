@@ -1,10 +1,12 @@
 //! Changed tasks by number, many of them in one piece of memory.
 //!
-//! Tasks that change together have neighbouring numbers, so the way to them is kept by runs of [`RUN_TASKS`], and they stand one
-//! behind the other in pieces of [`PIECE_SLOTS`] in the order in which they came. A checkpoint gives back thousands at once, in
+//! Tasks that change together have neighbouring numbers, so the way to them is kept by runs of [`RUN_TASKS`], which are hashed
+//! because a change looks for its task several times. The tasks stand one behind the other in pieces of [`PIECE_SLOTS`] in the order in which they came. A checkpoint gives back thousands at once, in
 //! another thread than the one that made them: it frees a few pieces instead of every task.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use foldhash::HashMap;
 
 use super::Slot;
 
@@ -15,7 +17,9 @@ const PIECE_SLOTS: usize = 32;
 
 #[derive(Debug, Default)]
 pub(in crate::embedded) struct Slots {
-    runs: BTreeMap<u64, Run>,
+    runs: HashMap<u64, Run>,
+    /// The keys of the runs.
+    order: BTreeSet<u64>,
     /// All but the last are as long as they may be. A place that is free again is `None`.
     pieces: Vec<Vec<Option<Slot>>>,
     free: Vec<Place>,
@@ -25,10 +29,10 @@ pub(in crate::embedded) struct Slots {
 /// Where a slot is: its piece, and its place there.
 type Place = u32;
 
-/// The places of neighbouring numbers.
+/// The places of neighbouring numbers; in a box, because a table that grows moves what it has.
 #[derive(Debug)]
 struct Run {
-    places: [Option<Number>; RUN_TASKS as usize],
+    places: Box<[Option<Number>; RUN_TASKS as usize]>,
     taken: usize,
 }
 
@@ -68,7 +72,10 @@ impl Slots {
             }
             None => self.push(slot),
         };
-        let run = self.runs.entry(seq / RUN_TASKS).or_default();
+        let run = self.runs.entry(seq / RUN_TASKS).or_insert_with(|| {
+            self.order.insert(seq / RUN_TASKS);
+            Run::default()
+        });
         run.places[(seq % RUN_TASKS) as usize] = Number::new(place + 1);
         run.taken += 1;
         self.len += 1;
@@ -80,6 +87,7 @@ impl Slots {
         run.taken -= 1;
         if run.taken == 0 {
             self.runs.remove(&(seq / RUN_TASKS));
+            self.order.remove(&(seq / RUN_TASKS));
         }
         self.len -= 1;
         self.free.push(place);
@@ -88,13 +96,14 @@ impl Slots {
 
     /// All of them, in order.
     pub(in crate::embedded) fn iter(&self) -> impl Iterator<Item = &Slot> {
-        self.runs.values().flat_map(|run| run.places.iter().flatten()).filter_map(|number| self.of(*number))
+        let runs = self.order.iter().filter_map(|key| self.runs.get(key));
+        runs.flat_map(|run| run.places.iter().flatten()).filter_map(|number| self.of(*number))
     }
 
     /// Those with numbers below `before`, from the last to the first.
     pub(super) fn below(&self, before: u64) -> impl Iterator<Item = &Slot> {
-        let runs = self.runs.range(..=before / RUN_TASKS).rev();
-        let slots = runs.flat_map(|(_, run)| run.places.iter().rev().flatten());
+        let runs = self.order.range(..=before / RUN_TASKS).rev().filter_map(|key| self.runs.get(key));
+        let slots = runs.flat_map(|run| run.places.iter().rev().flatten());
         slots.filter_map(|number| self.of(*number)).skip_while(move |slot| slot.record.seq >= before)
     }
 
@@ -124,12 +133,14 @@ impl Slots {
 
 impl Default for Run {
     fn default() -> Self {
-        Run { places: [None; RUN_TASKS as usize], taken: 0 }
+        Run { places: Box::new([None; RUN_TASKS as usize]), taken: 0 }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::super::tests::slot;
     use super::*;
 
@@ -169,6 +180,6 @@ mod tests {
         }
         assert!(slots.iter().all(|slot| slot.gone));
         model.keys().for_each(|seq| drop(slots.remove(*seq)));
-        assert!(slots.is_empty() && slots.runs.is_empty());
+        assert!(slots.is_empty() && slots.runs.is_empty() && slots.order.is_empty());
     }
 }

@@ -14,6 +14,7 @@ use windlass_store::{Clock, Store};
 
 use crate::change::Progressing;
 use crate::events::{self, Feed};
+use crate::gather::Gather;
 use crate::loops::{self, Loops};
 use crate::metrics::Counters;
 use crate::process::Process;
@@ -94,6 +95,7 @@ pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) started: Now,
     pub(crate) events: Arc<Feed>,
+    pub(crate) gather: Gather,
     pub(crate) counters: Counters,
     pub(crate) recorder: Recorder,
     pub(crate) watchers: Watchers,
@@ -128,6 +130,7 @@ impl Broker {
         let broker = Broker {
             inner: Arc::new(Inner {
                 events: Feed::new(clock.clone(), store.signals()),
+                gather: Gather::default(),
                 counters: Counters::new(started.mono),
                 recorder,
                 watchers: Watchers::default(),

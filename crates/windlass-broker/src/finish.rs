@@ -107,12 +107,12 @@ impl Broker {
     }
 
     /// Many reports in one commit; the i-th answer belongs to the i-th report. The outer error is that of the store.
-    pub async fn finish_all(&self, reports: Vec<Finish>) -> Result<Vec<Result<Record, Error>>, Error> {
+    pub async fn finish_all(&self, reports: Vec<Finish>) -> Result<Vec<Result<Box<Record>, Error>>, Error> {
         if reports.len() > BATCH_TASKS_MAX {
             let message = format!("at most {BATCH_TASKS_MAX} at once");
             return Err(Error::Invalid { field: "outcomes", message });
         }
-        let mut answers: Vec<Option<Result<Record, Error>>> = Vec::new();
+        let mut answers: Vec<Option<Result<Box<Record>, Error>>> = Vec::new();
         answers.resize_with(reports.len(), || None);
         for _ in 0..CONFLICT_TRIES_MAX {
             let open: Vec<usize> = (0..reports.len()).filter(|at| answers[*at].is_none()).collect();
@@ -144,14 +144,15 @@ impl Broker {
             }
             for (at, committed) in places.into_iter().zip(self.commit(transitions).await?) {
                 answers[at] = match committed {
-                    Committed::Done(after) => Some(Ok(*after)),
+                    Committed::Done(after) => Some(Ok(after)),
                     Committed::Missing => Some(Err(Error::NotFound("task"))),
                     Committed::Conflict => None,
                     Committed::KeyHeld(holder) => Some(Err(Error::UniqueConflict(holder))),
                 };
             }
             if self.inner.store.are_kept(&done).await? {
-                done_places.into_iter().zip(done).for_each(|(at, seen)| answers[at] = Some(Ok(seen)));
+                let places = done_places.into_iter().zip(done);
+                places.for_each(|(at, seen)| answers[at] = Some(Ok(Box::new(seen))));
             }
         }
         Ok(answers.into_iter().map(|answer| answer.unwrap_or(Err(Error::Busy))).collect())

@@ -14,6 +14,7 @@ mod error;
 mod events;
 mod explain;
 mod finish;
+mod gather;
 mod limits;
 mod loops;
 mod metrics;

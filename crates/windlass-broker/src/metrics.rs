@@ -3,16 +3,17 @@
 //! One short lock per commit, one look-up by type and one by queue per change, and no allocation for a name that is known.
 //! The number of types and queues that are counted apart is bounded; the rest is counted under [`OTHER`], so totals stay true.
 
+mod by_name;
 mod durations;
 mod meters;
 
 use std::time::Duration;
 
-use foldhash::{HashMap, HashMapExt};
 use parking_lot::Mutex;
 use windlass_core::limits::{METRICS_NAMES_MAX, RATED_QUEUES_MAX};
 use windlass_core::{Class, Histogram, Name, Record, State};
 
+pub(crate) use by_name::ByName;
 pub use durations::{BOUNDS_MS, Durations};
 pub(crate) use meters::{Meters, QueueMeter};
 
@@ -74,9 +75,8 @@ pub(crate) struct Counters {
 
 #[derive(Debug)]
 struct All {
-    types: HashMap<Name, usize>,
-    by_type: Vec<TypeMetrics>,
-    queues: HashMap<Name, QueueMeter>,
+    types: ByName<TypeMetrics>,
+    queues: ByName<QueueMeter>,
     total: Ring,
     meters: Meters,
 }
@@ -84,8 +84,7 @@ struct All {
 impl Broker {
     pub fn metrics(&self) -> MetricsSnapshot {
         let all = self.inner.counters.all.lock();
-        let mut types: Vec<_> =
-            all.types.iter().map(|(name, at)| (name.clone(), all.by_type[*at].clone())).collect();
+        let mut types: Vec<_> = all.types.iter().cloned().collect();
         let (leases_expired, retries) = (all.meters.leases_expired, all.meters.retries);
         let commit_us = all.meters.commit_us.clone();
         drop(all);
@@ -97,9 +96,8 @@ impl Broker {
 impl Counters {
     pub(crate) fn new(started_mono: u64) -> Self {
         let all = All {
-            types: HashMap::new(),
-            by_type: Vec::new(),
-            queues: HashMap::new(),
+            types: ByName::default(),
+            queues: ByName::default(),
             total: Ring::default(),
             meters: Meters::default(),
         };
@@ -135,7 +133,7 @@ impl Counters {
     }
 
     /// Everything over all types, and what `look` makes of the queues.
-    pub(crate) fn meters<T>(&self, look: impl FnOnce(&HashMap<Name, QueueMeter>) -> T) -> (Meters, T) {
+    pub(crate) fn meters<T>(&self, look: impl FnOnce(&ByName<QueueMeter>) -> T) -> (Meters, T) {
         let all = self.all.lock();
         (all.meters.clone(), look(&all.queues))
     }
@@ -211,31 +209,18 @@ impl All {
     }
 
     fn of(&mut self, kind: &Name) -> &mut TypeMetrics {
-        let at = match self.types.get(kind) {
-            Some(at) => *at,
-            None => self.add(kind),
-        };
-        &mut self.by_type[at]
-    }
-
-    #[cold]
-    fn add(&mut self, kind: &Name) -> usize {
-        let full = self.types.len() >= METRICS_NAMES_MAX;
-        let name = if full { Name::new(OTHER).expect("a valid name") } else { kind.clone() };
-        let next = self.by_type.len();
-        let at = *self.types.entry(name).or_insert(next);
-        if at == next {
-            self.by_type.push(TypeMetrics::default());
+        if self.types.len() < METRICS_NAMES_MAX || self.types.get_mut(kind).is_some() {
+            return self.types.entry(kind);
         }
-        at
+        self.types.entry(&Name::new(OTHER).expect("a valid name"))
     }
 
     fn rate(&mut self, queue: &Name, what: Counted, mono: u64) {
         self.total.count(what, mono);
-        if let Some(meter) = self.queues.get_mut(queue) {
+        if self.queues.len() < RATED_QUEUES_MAX {
+            self.queues.entry(queue).count(what, mono);
+        } else if let Some(meter) = self.queues.get_mut(queue) {
             meter.count(what, mono);
-        } else if self.queues.len() < RATED_QUEUES_MAX {
-            self.queues.entry(queue.clone()).or_default().count(what, mono);
         }
     }
 }

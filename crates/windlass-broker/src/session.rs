@@ -111,7 +111,7 @@ impl Session {
     }
 
     /// As [`Broker::finish_all`].
-    pub async fn finish(&self, reports: Vec<Finish>) -> Result<Vec<Result<Record, Error>>, Error> {
+    pub async fn finish(&self, reports: Vec<Finish>) -> Result<Vec<Result<Box<Record>, Error>>, Error> {
         let leases: Vec<(TaskId, Token)> =
             reports.iter().map(|report| (report.id.clone(), report.token)).collect();
         let answers = self.broker.finish_all(reports).await?;

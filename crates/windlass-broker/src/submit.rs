@@ -56,7 +56,7 @@ impl Broker {
     pub async fn submit(&self, submit: Submit) -> Result<Submitted, Error> {
         let task = resolve(submit, self.inner.clock.wall());
         let body = task.body.clone();
-        match self.insert(vec![task], false).await?.pop() {
+        match self.insert_gathered(vec![task]).await?.pop() {
             Some(outcome) => answer(outcome, body),
             None => Err(Error::Aborted),
         }
@@ -80,13 +80,21 @@ impl Broker {
         let now = self.inner.clock.wall();
         let tasks: Vec<NewTask> = batch.into_iter().map(|submit| resolve(submit, now)).collect();
         let bodies: Vec<Body> = tasks.iter().map(|task| task.body.clone()).collect();
-        let inserted = self.insert(tasks, atomic).await?;
+        let inserted = match atomic {
+            true => self.insert(tasks, true, Instant::now()).await?,
+            false => self.insert_gathered(tasks).await?,
+        };
         Ok(inserted.into_iter().zip(bodies).map(|(outcome, body)| answer(outcome, body)).collect())
     }
 
-    async fn insert(&self, tasks: Vec<NewTask>, atomic: bool) -> Result<Vec<Inserted>, Error> {
+    /// `began` is when the first of the callers asked for it.
+    pub(crate) async fn insert(
+        &self,
+        tasks: Vec<NewTask>,
+        atomic: bool,
+        began: Instant,
+    ) -> Result<Vec<Inserted>, Error> {
         let insert = Insert { tasks, atomic, max_depth: self.inner.settings.max_depth };
-        let began = Instant::now();
         let inserted = self.inner.store.insert(insert).await;
         let now = self.now();
         let inserted = self.progressed(inserted, now)?;

@@ -8,6 +8,7 @@ mod events;
 mod explain;
 mod faults;
 mod figures;
+mod gather;
 mod leases;
 mod life;
 mod metrics;

@@ -168,13 +168,18 @@ pub struct Progress {
 impl Task {
     /// All that may be long: what counts towards [`crate::limits::ANSWER_BYTES_MAX`].
     pub fn bytes(&self) -> usize {
-        let ids = self.body.dependencies().iter().map(|id| id.as_str().len());
-        let metadata = self.body.metadata.iter().map(|(key, value)| key.len() + value.len());
-        self.record.bytes() + self.body.payload.bytes().len() + ids.chain(metadata).sum::<usize>()
+        self.record.bytes() + self.body.bytes()
     }
 }
 
 impl Body {
+    /// Of all that may be long.
+    pub fn bytes(&self) -> usize {
+        let ids = self.dependencies().iter().map(|id| id.as_str().len());
+        let metadata = self.metadata.iter().map(|(key, value)| key.len() + value.len());
+        self.payload.bytes().len() + ids.chain(metadata).sum::<usize>()
+    }
+
     /// The tasks that must complete first.
     pub fn dependencies(&self) -> &[TaskId] {
         self.links.as_ref().map_or(&[], |links| &links.dependencies)

@@ -27,6 +27,8 @@ use crate::store::{
 pub enum Fault {
     /// [`Error::Busy`]; nothing is done.
     Refuse,
+    /// [`Error::TooLarge`]; nothing is done.
+    TooLarge,
     /// [`Error::Failed`] after it was done: for the caller the outcome is unknown.
     LoseAnswer,
     /// It is done, and no answer ever comes.
@@ -126,13 +128,13 @@ impl Faulty {
         match fault {
             None => call.await,
             Some(Fault::Refuse) => Err(Error::Busy),
+            Some(Fault::TooLarge) => Err(Error::TooLarge),
             Some(Fault::LoseAnswer) => {
                 call.await?;
                 Err(Error::Failed("the answer was lost on purpose".into()))
             }
             Some(Fault::Silence) => {
-                // What it answered matters to nobody.
-                let _ = call.await;
+                drop(call.await); // What it answered matters to nobody.
                 std::future::pending().await
             }
             Some(Fault::Delay(delay)) => {

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use foldhash::HashMap;
 use tokio::sync::Notify;
 use windlass_core::Name;
 use windlass_store::QueueCounts;
@@ -10,7 +9,7 @@ use windlass_store::QueueCounts;
 use super::{Next, SLEEP_MAX};
 use crate::broker::Broker;
 use crate::error::Error;
-use crate::metrics::QueueMeter;
+use crate::metrics::{ByName, QueueMeter};
 use crate::process::Process;
 use crate::recorder::{QueueSample, Sample, depth};
 
@@ -52,7 +51,7 @@ fn sample(broker: &Broker) -> Sample {
 }
 
 /// Those that the store was seen to have, and those where something happened since.
-fn queue_samples(seen: &[QueueCounts], meters: &HashMap<Name, QueueMeter>, mono: u64) -> Vec<QueueSample> {
+fn queue_samples(seen: &[QueueCounts], meters: &ByName<QueueMeter>, mono: u64) -> Vec<QueueSample> {
     let sample = |name: &Name, depth: Option<[u64; 2]>| {
         let meter = meters.get(name);
         let lives = depth.is_some_and(|depth| depth.iter().any(|count| *count > 0));

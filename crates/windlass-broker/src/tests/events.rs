@@ -209,6 +209,7 @@ async fn a_change_whose_caller_went_away_is_heard() {
     let mut submit = Box::pin(broker.submit(named("a")));
     let polled = futures_poll(&mut submit);
     drop((submit, polled));
+    pass(5).await;
     assert_eq!(heard(&mut events), [EventKind::Submitted]);
     broker.stop().await;
 }

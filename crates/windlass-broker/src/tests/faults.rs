@@ -6,7 +6,7 @@ use windlass_store::faults::{Fault, Faulty, Schedule, Verb};
 use super::*;
 use crate::{Failed, Finish, Verdict};
 
-fn start_faulty() -> (Broker, Arc<Faulty>) {
+pub(super) fn start_faulty() -> (Broker, Arc<Faulty>) {
     let clock = Arc::new(SimulatedClock(Instant::now()));
     let faulty = Faulty::new(MemoryStore::new(clock.clone()));
     (Broker::start(faulty.clone(), clock, Settings::default()), faulty)
@@ -115,7 +115,7 @@ async fn of_many_who_saw_the_same_revision_one_wins_and_the_others_look_again() 
     broker.stop().await;
 }
 
-fn code(outcome: Result<State, Error>) -> &'static str {
+pub(super) fn code<T>(outcome: Result<T, Error>) -> &'static str {
     outcome.map_or_else(|error| error.code(), |_| "ok")
 }
 

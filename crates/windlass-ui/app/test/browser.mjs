@@ -11,6 +11,8 @@ import { chromium } from "playwright-core";
 const AXE = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
 /** Much longer than anything here takes, on a machine that has other things to do. */
 export const PATIENCE_MS = 60_000;
+/** For a browser to begin: another one is begun then. */
+const START_MS = 30_000;
 const NAMES = ["chromium", "chromium-browser", "google-chrome"];
 
 /** Where a browser is, or nothing. */
@@ -29,22 +31,34 @@ export function launch() {
 
 /** A window with tabs of which one is in front, as people have it: elsewhere every page is told that it is the one. */
 export async function launchWindow() {
-  // Now and then a browser that has just begun does not answer who connects to it: then another one is begun.
+  // Now and then a browser that has just begun says nothing, or does not answer who connects to it: then another one is begun.
   for (let left = 3; ; left -= 1) {
     const { child, ended, folder, said } = startWindow();
     const close = async () => {
-      child.kill();
+      // One that hangs would not hear that it is asked to end.
+      child.kill("SIGKILL");
       await ended;
       rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
     };
     try {
-      const browser = await chromium.connectOverCDP(await said, { noDefaults: true, timeout: 15_000 });
-      return { window: browser.contexts()[0], close: () => browser.close().finally(close) };
+      const address = await within(START_MS, "the browser says where it listens", said);
+      const browser = await chromium.connectOverCDP(address, { noDefaults: true, timeout: START_MS });
+      const window = browser.contexts()[0];
+      // A tab that answers: what comes after has a browser that works.
+      await within(START_MS, "a first tab opens", window.newPage().then((page) => page.close()));
+      return { window, close: () => within(START_MS, "the browser lets go", browser.close()).finally(close) };
     } catch (error) {
       await close();
       if (left === 1) throw error;
     }
   }
+}
+
+/** What a promise comes to, if that is soon enough. */
+async function within(ms, what, promise) {
+  let timer;
+  const late = new Promise((_, reject) => (timer = setTimeout(() => reject(new Error(`not within ${ms} ms: ${what}`)), ms)));
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
 function startWindow() {
@@ -60,6 +74,8 @@ function startWindow() {
     });
     child.once("exit", (code) => reject(new Error(`the browser ended with ${code}: ${text}`)));
   });
+  // Who gave up on it does not want to hear of its end.
+  said.catch(() => {});
   return { child, ended, folder, said };
 }
 
@@ -95,7 +111,7 @@ export async function violations(page) {
 export async function until(what, question, wanted) {
   const deadline = Date.now() + PATIENCE_MS;
   for (;;) {
-    const answer = await question();
+    const answer = await within(PATIENCE_MS, what, question());
     if (answer === wanted) return;
     assert.ok(Date.now() < deadline, `${what}: ${JSON.stringify(answer)}, not ${JSON.stringify(wanted)}`);
     await new Promise((resolve) => setTimeout(resolve, 50));

@@ -75,7 +75,7 @@ impl Kills {
         let (mut scans, mut lease_complaints, mut ledger_complaints) = (0, Vec::new(), Vec::new());
         for kill in 1..=self.count {
             let server = setup.start().await?;
-            load.serve(server.address());
+            load.serve(&server);
             // sleep: the moment of the kill is random, and that is the point.
             tokio::time::sleep(Duration::from_millis(random.random_range(20..300))).await;
             if kill % self.scan_every == 0 {
@@ -89,7 +89,7 @@ impl Kills {
             load.interrupt();
         }
         let server = setup.start().await?;
-        load.serve(server.address());
+        load.serve(&server);
         let history = load.history().clone();
         let (findings, scan) = load.drain(&mut server.http()).await?;
         lease_complaints.extend(scan.judge_leases());

@@ -89,7 +89,7 @@ async fn cut(run: &Run, home: &Path, disk: &Mount, cuts: Cuts) -> Result<Told, T
         let server = setup.start().await?;
         let purpose = format!("{} {number}", cuts.durability);
         let mut load = Load::start_as(run, &purpose, &format!("cut{number}-"), 4, 3);
-        load.serve(server.address());
+        load.serve(&server);
         let mut switch = Switch::new(disk.path()).await?;
         // A cut before the first answer could lose nothing, and would show nothing.
         let answered = tokio::time::timeout(ANSWERED_WITHIN, async {

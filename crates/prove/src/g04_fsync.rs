@@ -13,7 +13,7 @@ use rand::Rng;
 use serde_json::json;
 
 use crate::audit::Scan;
-use crate::http::Http;
+use crate::frames::Frames;
 use crate::mount;
 use crate::proof::{Outcome, Run, Trouble, verdict};
 use crate::server::{Server, Setup};
@@ -99,7 +99,7 @@ async fn fail(run: &Run, call: &str, when: usize) -> Result<Told, Trouble> {
     let mut told = Told::default();
     let mut accepted = Vec::new();
     if tokio::time::timeout(Duration::from_secs(60), server.become_ready()).await.unwrap_or(false) {
-        accepted = submit_until_refused(&mut server.http(), &trace).await;
+        accepted = submit_until_refused(&server, &trace).await;
     }
     let Some(fault) = injection(&trace) else {
         // The broker never made that many calls: nothing was tried, so nothing is counted.
@@ -157,16 +157,22 @@ fn strace(trace: &Path, call: &str, when: usize) -> Vec<OsString> {
     words.into_iter().map(OsString::from).chain([trace.as_os_str().to_owned()]).collect()
 }
 
-/// One after the other, with large bodies so that segments fill; stops at the first answer that is no success, or when
+/// One after the other and by turns over REST and frames, with large bodies so that segments fill; stops at the first answer that is no success, or when
 /// the fault does not come.
-async fn submit_until_refused(http: &mut Http, trace: &Path) -> Vec<Acknowledged> {
+async fn submit_until_refused(server: &Server, trace: &Path) -> Vec<Acknowledged> {
+    let mut http = server.http();
+    let mut frames = server.frames().map(Frames::new);
     let mut accepted = Vec::new();
     let mut after = 0;
     for number in 0..600 {
         let id = format!("t{number}");
         let body = json!({"id": id, "type": "sync", "payload": "x".repeat(2000)});
         let sent = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        match http.post("/api/v1/tasks", &body).await {
+        let answer = match &mut frames {
+            Some(frames) if number % 2 == 1 => frames.submit(&body).await,
+            _ => http.post("/api/v1/tasks", &body).await,
+        };
+        match answer {
             Ok(answer) if answer.is_success() => accepted.push(Acknowledged { id, sent }),
             Ok(_) => {}
             Err(_) => after = 20,

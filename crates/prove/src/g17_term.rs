@@ -51,7 +51,7 @@ async fn roll(run: &Run, setup: &Setup, restarts: usize, purpose: &str) -> Resul
     let (mut complaints, mut unclean) = (Vec::new(), 0);
     for restart in 1..=restarts {
         let server = setup.start().await?;
-        load.serve(server.address());
+        load.serve(&server);
         // sleep: the moment of the signal is random, and that is the point.
         tokio::time::sleep(Duration::from_millis(random.random_range(50..400))).await;
         let status = server.terminate().await?;
@@ -62,7 +62,7 @@ async fn roll(run: &Run, setup: &Setup, restarts: usize, purpose: &str) -> Resul
         }
     }
     let server = setup.start().await?;
-    load.serve(server.address());
+    load.serve(&server);
     let history = load.history().clone();
     let (findings, scan) = load.drain(&mut server.http()).await?;
     complaints.extend(findings.complaints());

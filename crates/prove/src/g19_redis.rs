@@ -109,13 +109,13 @@ async fn kill_redis(
         let name = format!("library-{number}");
         libraries.push(Hand::start(&redis.url(), &name, false, load.history().clone()).await?);
     }
-    load.serve(brokers[0].address());
+    load.serve(&brokers[0]);
     for kill in 0..kills {
         progress(load.history()).await?;
         // sleep: the moment of the kill is random, and that is the point.
         tokio::time::sleep(Duration::from_millis(random.random_range(20..300))).await;
         redis.kill_and_restart().await?;
-        load.serve(brokers[(kill + 1) % 2].address());
+        load.serve(&brokers[(kill + 1) % 2]);
     }
     let (findings, scan) = load.drain(&mut brokers[0].http()).await?;
     let mut complaints = scan.judge_leases();

@@ -11,14 +11,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::audit::{self, Scan};
+use crate::frames::Frames;
 use crate::history::History;
-use crate::http::Http;
+use crate::http::{Answer, Http, NoAnswer};
 use crate::judge::{Findings, judge};
 use crate::proof::{Run, Trouble};
+use crate::server::Server;
 
 /// Long enough for every stall of a busy machine, short enough to wait for at the end.
 pub(crate) const LEASE: Duration = Duration::from_secs(4);
@@ -29,6 +32,7 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy)]
 struct Life {
     address: SocketAddr,
+    frames: Option<SocketAddr>,
     number: u64,
     since: Instant,
 }
@@ -41,6 +45,14 @@ enum Phase {
     /// Finish what is begun, begin nothing.
     Rest,
     Stop,
+}
+
+/// How a submitter reaches the broker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Rest,
+    /// Where the thread that reads a submit also writes it.
+    Frames,
 }
 
 /// What every client has.
@@ -95,7 +107,8 @@ impl Load {
         };
         for number in 0..submitters {
             let random = run.random(&format!("{purpose} submitter {number}"));
-            clients.spawn(submitter::run(client(), format!("{prefix}s{number}"), keyed, random));
+            let over = if number % 2 == 0 { Over::Rest } else { Over::Frames };
+            clients.spawn(submitter::run(client(), format!("{prefix}s{number}"), over, keyed, random));
         }
         for number in 0..workers {
             let random = run.random(&format!("{purpose} worker {number}"));
@@ -109,9 +122,10 @@ impl Load {
     }
 
     /// Tells all clients where the broker is now.
-    pub(crate) fn serve(&mut self, address: SocketAddr) {
+    pub(crate) fn serve(&mut self, server: &Server) {
         self.lives += 1;
-        self.life.send_replace(Some(Life { address, number: self.lives, since: Instant::now() }));
+        let (address, frames) = (server.address(), server.frames());
+        self.life.send_replace(Some(Life { address, frames, number: self.lives, since: Instant::now() }));
         self.phase.send_replace(Phase::Work);
     }
 
@@ -220,6 +234,7 @@ impl Drop for Busy {
 #[derive(Debug, Default)]
 struct Line {
     http: Option<(u64, Http)>,
+    frames: Option<(u64, Frames)>,
 }
 
 impl Line {
@@ -228,5 +243,15 @@ impl Line {
             self.http = None;
         }
         &mut self.http.get_or_insert_with(|| (life.number, Http::new(life.address))).1
+    }
+
+    async fn submit(&mut self, life: Life, over: Over, body: &Value) -> Result<Answer, NoAnswer> {
+        let Some(address) = life.frames.filter(|_| over == Over::Frames) else {
+            return self.to(life).post("/api/v1/tasks", body).await;
+        };
+        if self.frames.as_ref().is_none_or(|(number, _)| *number != life.number) {
+            self.frames = None;
+        }
+        self.frames.get_or_insert_with(|| (life.number, Frames::new(address))).1.submit(body).await
     }
 }

@@ -9,6 +9,7 @@ mod arguments;
 mod audit;
 mod child;
 mod cutter;
+mod frames;
 mod g01_kill;
 mod g02_power;
 mod g03_damage;

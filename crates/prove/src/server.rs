@@ -77,7 +77,7 @@ impl Setup {
         let mut command = Command::new(&words[0]);
         command
             .args(&words[1..])
-            .args(["serve", "--http-addr", "127.0.0.1:0", "--data-dir"])
+            .args(["serve", "--http-addr", "127.0.0.1:0", "--tcp-addr", "127.0.0.1:0", "--data-dir"])
             .arg(&self.data_dir)
             .envs(self.settings.iter().map(|(key, value)| (key, value)))
             .current_dir(&self.home)
@@ -89,7 +89,7 @@ impl Setup {
             .kill_on_drop(true);
         let child = command.spawn()?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        Ok(Server { child, group, address: None, grpc: None })
+        Ok(Server { child, group, address: None, grpc: None, frames: None })
     }
 
     /// The end of what the broker wrote about its troubles.
@@ -107,6 +107,7 @@ pub(crate) struct Server {
     group: Option<Pid>,
     address: Option<SocketAddr>,
     grpc: Option<SocketAddr>,
+    frames: Option<SocketAddr>,
 }
 
 impl Server {
@@ -117,6 +118,11 @@ impl Server {
     /// Where its gRPC interface is, if it has one.
     pub(crate) fn grpc(&self) -> Option<SocketAddr> {
         self.grpc
+    }
+
+    /// Where its TCP frames are, if it has them.
+    pub(crate) fn frames(&self) -> Option<SocketAddr> {
+        self.frames
     }
 
     pub(crate) fn http(&self) -> Http {
@@ -132,6 +138,7 @@ impl Server {
                 Ok(Some(line)) => {
                     let at = |prefix| line.strip_prefix(prefix).and_then(|text| text.trim().parse().ok());
                     self.grpc = self.grpc.or_else(|| at("listening grpc "));
+                    self.frames = self.frames.or_else(|| at("listening tcp "));
                     if let Some(address) = at("listening http ") {
                         break address;
                     }

@@ -86,6 +86,8 @@ impl Default for Settings {
 #[derive(Debug, Clone)]
 pub struct Broker {
     pub(crate) inner: Arc<Inner>,
+    /// With whose submits those of this handle go to the store.
+    pub(crate) gather: Arc<Gather>,
 }
 
 #[derive(Debug)]
@@ -95,7 +97,6 @@ pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) started: Now,
     pub(crate) events: Arc<Feed>,
-    pub(crate) gather: Gather,
     pub(crate) counters: Counters,
     pub(crate) recorder: Recorder,
     pub(crate) watchers: Watchers,
@@ -128,9 +129,9 @@ impl Broker {
         let recorder = Recorder::open(on, settings.recording.file(), started, Process::look().cpu_us)
             .of_shared_store(store.signals().observed.is_none());
         let broker = Broker {
+            gather: Arc::default(),
             inner: Arc::new(Inner {
                 events: Feed::new(clock.clone(), store.signals()),
-                gather: Gather::default(),
                 counters: Counters::new(started.mono),
                 recorder,
                 watchers: Watchers::default(),
@@ -159,6 +160,21 @@ impl Broker {
         broker.inner.tasks.spawn_on(events::pump(broker.clone()), &audience);
         broker.inner.tasks.spawn_on(events::tell_figures(broker.clone()), &audience);
         broker
+    }
+
+    /// The same broker for one thread of several: what its clients submit goes to the store together, and apart from that of others.
+    pub fn of_thread(&self) -> Broker {
+        Broker { inner: Arc::clone(&self.inner), gather: Arc::default() }
+    }
+
+    /// The same for a thread that does nothing but serve clients who submit: it may be held up while what they bring is written.
+    pub fn of_writing_thread(&self) -> Broker {
+        Broker { inner: Arc::clone(&self.inner), gather: Arc::new(Gather::here()) }
+    }
+
+    /// Whether such a thread is of any use to the store.
+    pub fn has_use_for_threads(&self) -> bool {
+        self.inner.store.writes_here()
     }
 
     /// Gives out no more leases and ends the claims that wait. Everything else still works, so that running tasks can

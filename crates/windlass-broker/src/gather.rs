@@ -28,6 +28,8 @@ type Answer = Result<Vec<Inserted>, Error>;
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
     waiting: Mutex<Vec<Caller>>,
+    /// Whether all who come are of one thread, which may be held up.
+    pub(crate) here: bool,
 }
 
 #[derive(Debug)]
@@ -58,7 +60,10 @@ impl Leader {
     async fn lead(mut self) {
         tokio::task::yield_now().await;
         self.led = true;
-        let batches = batches(self.broker.inner.gather.take());
+        let batches = batches(self.broker.gather.take());
+        if self.broker.gather.here {
+            return self.broker.insert_here(batches).await;
+        }
         // Begun in their order, and all of them before the first is done.
         join_all(batches.into_iter().map(|batch| self.broker.insert_together(batch))).await;
     }
@@ -68,19 +73,52 @@ impl Drop for Leader {
     /// With its runtime, before it could do anything: nobody is left waiting for it.
     fn drop(&mut self) {
         if !self.led {
-            drop(self.broker.inner.gather.take());
+            drop(self.broker.gather.take());
         }
     }
 }
 
 impl Gather {
+    pub(crate) fn here() -> Gather {
+        Gather { here: true, ..Gather::default() }
+    }
+
     fn take(&self) -> Vec<Caller> {
         std::mem::take(&mut *self.waiting.lock())
     }
 }
 
-fn batches(callers: Vec<Caller>) -> Vec<Vec<Caller>> {
-    let mut batches: Vec<Vec<Caller>> = Vec::new();
+/// Callers whose tasks are one insert.
+#[derive(Debug, Default)]
+struct Batch {
+    callers: Vec<Caller>,
+    /// How many tasks each of them brought.
+    counts: Vec<usize>,
+}
+
+impl Batch {
+    fn add(&mut self, caller: Caller) {
+        self.counts.push(caller.tasks.len());
+        self.callers.push(caller);
+    }
+
+    /// When the first of them came.
+    fn came(&self) -> Instant {
+        self.callers[0].came
+    }
+
+    /// All tasks; kept where they may be needed once more.
+    fn take_tasks(&mut self) -> Vec<NewTask> {
+        match &mut self.callers[..] {
+            [only] => std::mem::take(&mut only.tasks),
+            several => several.iter().flat_map(|caller| &caller.tasks).cloned().collect(),
+        }
+    }
+}
+
+/// None of them is empty.
+fn batches(callers: Vec<Caller>) -> Vec<Batch> {
+    let mut batches: Vec<Batch> = Vec::new();
     let (mut tasks, mut bytes, mut closed) = (0, 0, true);
     for caller in callers {
         let (alone, more_tasks, more_bytes) = (caller.goes_alone(), caller.tasks.len(), caller.bytes());
@@ -88,10 +126,10 @@ fn batches(callers: Vec<Caller>) -> Vec<Vec<Caller>> {
         bytes += more_bytes;
         if closed || alone || tasks > TASKS_MAX || bytes > BYTES_MAX {
             (tasks, bytes) = (more_tasks, more_bytes);
-            batches.push(Vec::new());
+            batches.push(Batch::default());
         }
         closed = alone;
-        batches.last_mut().expect("the first caller opens a batch").push(caller);
+        batches.last_mut().expect("the first caller opens a batch").add(caller);
     }
     batches
 }
@@ -106,7 +144,7 @@ impl Broker {
         }
         let (reply, answer) = oneshot::channel();
         let first = {
-            let mut waiting = self.inner.gather.waiting.lock();
+            let mut waiting = self.gather.waiting.lock();
             waiting.push(Caller { tasks, reply, came: Instant::now() });
             waiting.len() == 1
         };
@@ -118,16 +156,25 @@ impl Broker {
         answer.await.unwrap_or_else(|_| Err(unknown()))
     }
 
-    async fn insert_together(&self, mut callers: Vec<Caller>) {
-        let Some(came) = callers.first().map(|caller| caller.came) else { return };
-        let counts: Vec<usize> = callers.iter().map(|caller| caller.tasks.len()).collect();
-        let alone = callers.len() == 1;
-        // Kept where it may be needed once more.
-        let tasks: Vec<NewTask> = match &mut callers[..] {
-            [only] => std::mem::take(&mut only.tasks),
-            several => several.iter().flat_map(|caller| &caller.tasks).cloned().collect(),
-        };
-        match self.insert(tasks, false, came).await {
+    async fn insert_together(&self, mut batch: Batch) {
+        let tasks = batch.take_tasks();
+        let outcome = self.insert(tasks, false, batch.came()).await;
+        self.tell(batch, outcome).await;
+    }
+
+    /// The same with all batches at once, in a thread that may be held up.
+    async fn insert_here(&self, mut batches: Vec<Batch>) {
+        let inserts = batches.iter_mut().map(|batch| self.batch(batch.take_tasks(), false)).collect();
+        let outcomes = self.inner.store.insert_here(inserts).await;
+        for (batch, outcome) in batches.into_iter().zip(outcomes) {
+            let outcome = self.inserted(outcome, batch.came());
+            self.tell(batch, outcome).await;
+        }
+    }
+
+    /// Everybody gets their own part of the answer. What may be the fault of one is tried with each alone.
+    async fn tell(&self, Batch { callers, counts }: Batch, outcome: Answer) {
+        match outcome {
             Ok(outcomes) => {
                 let mut outcomes = outcomes.into_iter();
                 for (caller, count) in callers.into_iter().zip(counts) {
@@ -135,7 +182,7 @@ impl Broker {
                     drop(caller.reply.send(Ok(outcomes.by_ref().take(count).collect())));
                 }
             }
-            Err(error) if !alone && is_of_one(&error) => {
+            Err(error) if callers.len() > 1 && is_of_one(&error) => {
                 let again = callers.into_iter().map(|Caller { tasks, reply, came }| async move {
                     drop(reply.send(self.insert(tasks, false, came).await));
                 });

@@ -94,8 +94,20 @@ impl Broker {
         atomic: bool,
         began: Instant,
     ) -> Result<Vec<Inserted>, Error> {
-        let insert = Insert { tasks, atomic, max_depth: self.inner.settings.max_depth };
-        let inserted = self.inner.store.insert(insert).await;
+        let inserted = self.inner.store.insert(self.batch(tasks, atomic)).await;
+        self.inserted(inserted, began)
+    }
+
+    pub(crate) fn batch(&self, tasks: Vec<NewTask>, atomic: bool) -> Insert {
+        Insert { tasks, atomic, max_depth: self.inner.settings.max_depth }
+    }
+
+    /// What follows from what the store has answered.
+    pub(crate) fn inserted(
+        &self,
+        inserted: Result<Vec<Inserted>, windlass_store::Error>,
+        began: Instant,
+    ) -> Result<Vec<Inserted>, Error> {
         let now = self.now();
         let inserted = self.progressed(inserted, now)?;
         let happened = inserted.iter().flat_map(|outcome| match outcome {

@@ -39,11 +39,12 @@ mod tests;
 mod workflows;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use windlass_core::flow::{Scope, Status};
@@ -56,7 +57,7 @@ pub use open::Options;
 
 use claims::{Presence, Request, Waiter};
 use command::{Command, Submitted};
-use engine::Shared;
+use engine::{Desk, Place, Shared};
 use inbox::{Op, Reply};
 use machine::{Listing, Machine, Stored};
 use open::Threads;
@@ -74,6 +75,8 @@ use crate::store::{
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
     durability: Durability,
+    /// Gone with the threads that commit.
+    desk: Weak<Desk>,
     /// Until it is closed.
     threads: Mutex<Option<Threads>>,
 }
@@ -140,6 +143,32 @@ impl Store for EmbeddedStore {
         }
         let (command, entry) = Command::insert(insert);
         self.send(command, entry, Reply::Inserted).await
+    }
+
+    async fn insert_here(&self, inserts: Vec<Insert>) -> Vec<Result<Vec<Inserted>, Error>> {
+        if self.shared.space.is_short() {
+            return inserts.iter().map(|_| Err(Error::NoSpace)).collect();
+        }
+        let Some(place) = Place::take(&self.shared, &self.desk) else {
+            return join_all(inserts.into_iter().map(|insert| self.insert(insert))).await;
+        };
+        let push = |insert| {
+            let (command, entry) = Command::insert(insert);
+            let (sender, receiver) = oneshot::channel();
+            self.shared.inbox.push_quietly(Op { command, entry, reply: Reply::Inserted(sender) });
+            receiver
+        };
+        let receivers: Vec<_> = inserts.into_iter().map(push).collect();
+        place.commit();
+        let mut answers = Vec::with_capacity(receivers.len());
+        for receiver in receivers {
+            answers.push(receiver.await.unwrap_or_else(|_| Err(self.gone())));
+        }
+        answers
+    }
+
+    fn writes_here(&self) -> bool {
+        true
     }
 
     async fn claim(&self, claim: Claim) -> Result<Vec<Task>, Error> {
@@ -384,7 +413,15 @@ impl Store for EmbeddedStore {
         self.shared.dismiss(&Error::Closed);
         let threads = self.threads.lock().take();
         if let Some(threads) = threads {
-            let joined = tokio::task::spawn_blocking(move || threads.join()).await;
+            let desk = Weak::clone(&self.desk);
+            let ended = move || {
+                threads.join();
+                // A caller who commits may be about to let go of it.
+                while desk.strong_count() > 0 {
+                    std::thread::yield_now();
+                }
+            };
+            let joined = tokio::task::spawn_blocking(ended).await;
             joined.map_err(|error| Error::Failed(error.to_string()))?;
         }
         self.shared.failed().map_or(Ok(()), Err)

@@ -37,6 +37,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use windlass_core::choice::{Mode, Queue};
 use windlass_core::filter::mentions;
 use windlass_core::flow::{Full, Scope, Status};
@@ -71,6 +72,17 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// A body without a fingerprint says that its id was just made and is free: a store need not look it up.
     /// A task waits for those of its dependencies that have not completed; they are in the store, or before it in the batch.
     async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error>;
+
+    /// Several inserts in their order, by a caller whose thread has nothing else to do meanwhile: a store that [writes here](Store::writes_here)
+    /// may write and sync there, all of them at once, which saves waking a thread of its own and being woken by it.
+    async fn insert_here(&self, inserts: Vec<Insert>) -> Vec<Result<Vec<Inserted>, Error>> {
+        join_all(inserts.into_iter().map(|insert| self.insert(insert))).await
+    }
+
+    /// Whether a thread of a caller's can be of use to this store.
+    fn writes_here(&self) -> bool {
+        false
+    }
 
     /// Leases the next tasks to a worker, waiting up to `wait_ms` for at least one. Paused queues give out nothing;
     /// a task whose `expires_at` has passed is not given out.

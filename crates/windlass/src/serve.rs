@@ -120,6 +120,7 @@ pub(crate) struct Running {
     listener: TcpListener,
     grpc: Option<(TcpListener, SocketAddr)>,
     tcp: Option<(TcpListener, SocketAddr)>,
+    frames: Option<Arc<tcp::Threads>>,
     shutdown: CancellationToken,
     settings: Settings,
     traces: Option<Sending>,
@@ -143,7 +144,10 @@ impl Running {
         let broker = Broker::start(store, clock, broker_settings);
         let traces = traces.map(|traces| traces.start(broker.clone()));
         let settings = settings.clone();
-        Ok(Running { broker, room, address, listener, grpc, tcp, shutdown, settings, traces })
+        let frames = tcp.as_ref().map(|_| tcp::Threads::start(&broker)).transpose();
+        let frames = frames.map_err(|error| Failure::error(format!("cannot serve TCP frames: {error}")))?;
+        let frames = frames.map(Arc::new);
+        Ok(Running { broker, room, address, listener, grpc, tcp, frames, shutdown, settings, traces })
     }
 
     pub(crate) fn grpc_address(&self) -> Option<SocketAddr> {
@@ -161,7 +165,7 @@ impl Running {
 
     /// Serves until a signal, then stops in order.
     pub(crate) async fn until_stopped(self, worker: Option<Worker>) -> Result<(), Failure> {
-        let Running { broker, room, listener, grpc, tcp, shutdown, settings, traces, .. } = self;
+        let Running { broker, room, listener, grpc, tcp, frames, shutdown, settings, traces, .. } = self;
         let state = api::State::new(broker.clone(), api_settings(&settings)).listening_in(room);
         let state = Arc::new(state);
         let (stop_worker, stop_server) = (CancellationToken::new(), state.closing.clone());
@@ -170,8 +174,10 @@ impl Running {
         let calls = grpc.map(|(listener, _)| {
             grpc::serve(listener, state.clone(), grpc_limits(&settings), stop_server.clone())
         });
-        let frames = tcp.map(|(listener, _)| {
-            tcp::serve(listener, state.clone(), tcp_limits(&settings), stop_server.clone())
+        // Kept until the store is closed: others may have begun something in these threads.
+        let threads = frames;
+        let frames = tcp.zip(threads.clone()).map(|((listener, _), threads)| {
+            tcp::serve(listener, threads, state.clone(), tcp_limits(&settings), stop_server.clone())
         });
         let serving = tokio::spawn(async {
             let (calls, frames) = (OptionFuture::from(calls), OptionFuture::from(frames));
@@ -197,6 +203,7 @@ impl Running {
                 traces.finish().await;
             }
             broker.store().close().await.map_err(|error| Failure::error(error.to_string()))?;
+            drop(threads);
             tracing::info!("stopped");
             Ok(())
         };

@@ -18,20 +18,25 @@ mod job;
 mod request;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod window;
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
+use windlass_broker::Broker;
 use windlass_core::limits::WAIT_MS_MAX;
 
 use self::connection::Connection;
+use self::job::Job;
+use self::threads::Other;
+pub(crate) use self::threads::Threads;
 use crate::api::State;
 use crate::api::problem::Refused;
 use crate::server::{accept, drain};
@@ -67,12 +72,13 @@ impl Default for Limits {
 /// Serves until `shutdown`, then drains.
 pub(crate) async fn serve(
     listener: TcpListener,
+    threads: Arc<Threads>,
     state: Arc<State>,
     limits: Limits,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let (places, drain_timeout) = (limits.connections, limits.drain_timeout);
-    let server = Arc::new(Server { state, limits, stopping: Stopping::default() });
+    let server = Arc::new(Server { state, limits, threads, stopping: Stopping::default() });
     let connection = |stream, place| server.clone().connection(stream, place);
     let connections = accept(listener, places, &shutdown, turn_away, connection).await;
     server.stopping.begin();
@@ -83,6 +89,7 @@ pub(crate) async fn serve(
 struct Server {
     state: Arc<State>,
     limits: Limits,
+    threads: Arc<Threads>,
     stopping: Stopping,
 }
 
@@ -90,11 +97,51 @@ impl Server {
     async fn connection(self: Arc<Self>, stream: TcpStream, _place: OwnedSemaphorePermit) {
         // Answers are small and complete: waiting for more of them would only add latency.
         let _ = stream.set_nodelay(true);
-        let run = |job| job::run(self.state.clone(), job);
-        let connection = Connection::new(stream, &self.state, &self.limits, &self.stopping, run);
-        if let Err(error) = connection.serve().await {
+        let stream = match stream.into_std() {
+            Ok(stream) => stream,
+            Err(error) => return tracing::error!(%error, "cannot serve a connection"),
+        };
+        let moved = Arc::new(OnceLock::new());
+        let (first, moves) = match self.threads.first() {
+            Some(first) => (first, Arc::clone(&moved)),
+            // It begins where it would move to, and stays there.
+            None => (self.threads.get(*moved.get_or_init(|| self.threads.other())), Arc::default()),
+        };
+        let frames = Box::pin(self.clone().frames(stream, first.broker.clone(), Arc::clone(&moved)));
+        let served = match (first.serve(frames, move || moves.get().is_some()).await, moved.get()) {
+            (Some(Err(rest)), Some(other)) => self.threads.get(*other).serve(rest, || false).await,
+            (served, _) => served,
+        };
+        if let Some(Ok(Err(error))) = served {
             tracing::debug!(%error, "a connection ended early");
         }
+    }
+
+    /// Serves in a writing thread with its broker, until it has `moved` to one of the others.
+    async fn frames(
+        self: Arc<Self>,
+        stream: std::net::TcpStream,
+        broker: Broker,
+        moved: Arc<OnceLock<Other>>,
+    ) -> io::Result<()> {
+        let run = |job: Job| {
+            let broker = moved.get().map_or(&broker, |other| &self.threads.get(*other).broker);
+            job::run(self.state.clone(), broker.clone(), job)
+        };
+        let stream = TcpStream::from_std(stream)?;
+        let mut connection = Connection::new(stream, &self.state, &self.limits, &self.stopping, run);
+        if moved.get().is_none() {
+            if connection.serve_while(Job::is_few_submits).await? {
+                return Ok(());
+            }
+            moved.get_or_init(|| self.threads.other());
+            // Here it is taken from one thread to the other.
+            tokio::task::yield_now().await;
+            if let Err(error) = connection.come_here() {
+                tracing::debug!(%error, "a connection is watched from another thread");
+            }
+        }
+        connection.serve().await
     }
 }
 

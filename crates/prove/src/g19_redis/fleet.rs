@@ -76,7 +76,7 @@ impl Attack {
             libraries.push(library(number).await?);
         }
         let (mut front, mut brokers_killed) = (0, 0);
-        load.serve(brokers[front].server.address());
+        load.serve(&brokers[front].server);
         for _ in 0..self.kills {
             // sleep: the moment of the kill is random, and that is the point.
             tokio::time::sleep(Duration::from_millis(random.random_range(20..300))).await;
@@ -91,7 +91,7 @@ impl Attack {
             // The load goes on at another one at once, as behind a balancer.
             front = (victim + random.random_range(1..BROKERS)) % BROKERS;
             load.interrupt();
-            load.serve(brokers[front].server.address());
+            load.serve(&brokers[front].server);
             brokers[victim].restart().await?;
         }
         let (findings, scan) = load.drain(&mut brokers[front].server.http()).await?;

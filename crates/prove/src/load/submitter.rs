@@ -6,13 +6,13 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use super::{Client, Line, Phase};
+use super::{Client, Line, Over, Phase};
 use crate::history::{Known, Plan};
 
 /// Keys of tasks; one more part of them has none.
 const KEYS: u64 = 4;
 
-pub(super) async fn run(mut client: Client, name: String, keyed: bool, mut random: StdRng) {
+pub(super) async fn run(mut client: Client, name: String, over: Over, keyed: bool, mut random: StdRng) {
     let mut line = Line::default();
     for count in 0_u64.. {
         let Some(_busy) = client.begin(&[Phase::Work]).await else { return };
@@ -28,7 +28,7 @@ pub(super) async fn run(mut client: Client, name: String, keyed: bool, mut rando
         let insists = random.random_bool(0.5);
         let key = Some(count % (KEYS + 1)).filter(|number| keyed && *number < KEYS);
         let body = body(&id, plan, key);
-        if submit(&mut client, &mut line, &id, &body, insists).await.is_none() {
+        if submit(&mut client, (&mut line, over), &id, &body, insists).await.is_none() {
             return;
         }
         if plan == Plan::Cancel {
@@ -56,10 +56,16 @@ fn body(id: &str, plan: Plan, key: Option<u64>) -> Value {
 }
 
 /// `None` when the run is over.
-async fn submit(client: &mut Client, line: &mut Line, id: &str, body: &Value, insists: bool) -> Option<()> {
+async fn submit(
+    client: &mut Client,
+    (line, over): (&mut Line, Over),
+    id: &str,
+    body: &Value,
+    insists: bool,
+) -> Option<()> {
     loop {
         let life = client.life().await?;
-        match line.to(life).post("/api/v1/tasks", body).await {
+        match line.submit(life, over, body).await {
             Ok(answer) if answer.is_success() => {
                 client.history.tell(id, |story| story.submit = Known::Acknowledged);
                 return Some(());

@@ -5,13 +5,15 @@
 //! a slow disk or applies, the other can be on its way with the next group: what comes meanwhile does not wait for the whole of it.
 //! It waits for half as many as went last, because a group costs the same whether it is large or small.
 //!
+//! A caller whose thread is free commits in the same way ([`Place`]): a fast disk is done before a thread of the store would be awake.
+//!
 //! No answer is given, and no read sees anything, before it is durable. Groups are applied in the order of the log, whichever sync ends
 //! first: who fails never applies, so nothing that stands behind a failed group is ever answered.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -27,6 +29,7 @@ use super::gauges::Gauges;
 use super::handover::{Limited, hand_over};
 use super::inbox::{Inbox, Op, Pace, Reply};
 use super::machine::{Gained, Machine};
+use super::open::Ownership;
 use super::space::Space;
 use crate::clock::Clock;
 use crate::log::{self, Log, Unsynced};
@@ -120,8 +123,10 @@ pub(super) const COMMITTERS: usize = 2;
 pub(super) struct Desk {
     writing: Mutex<Writing>,
     pace: Pace,
-    /// Threads that have not ended.
+    /// Threads that have not ended, and callers who commit.
     present: AtomicUsize,
+    /// The directory belongs to whoever writes to it. The last field, so that the log is let go of first.
+    _lock: Arc<Ownership>,
 }
 
 #[derive(Debug)]
@@ -134,10 +139,16 @@ struct Writing {
 }
 
 impl Desk {
-    pub(super) fn new(log: Log, pace: Pace) -> Desk {
+    pub(super) fn new(log: Log, pace: Pace, lock: Arc<Ownership>) -> Desk {
         let saved_bytes = log.written_bytes();
         let writing = Writing { log, synced: Instant::now(), unsynced: false, saved_bytes };
-        Desk { writing: Mutex::new(writing), pace, present: AtomicUsize::new(COMMITTERS) }
+        Desk { writing: Mutex::new(writing), pace, present: AtomicUsize::new(COMMITTERS), _lock: lock }
+    }
+
+    /// One more who commits, unless the last one has left.
+    fn enter(&self) -> bool {
+        let more = |present: usize| (present > 0).then_some(present + 1);
+        self.present.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
     /// When what is written has to be synced, even if nothing more comes.
@@ -157,6 +168,34 @@ impl Desk {
         }
         shared.inbox.refuse_all();
         shared.bell.close();
+    }
+}
+
+/// A caller's right to commit in its own thread.
+pub(super) struct Place {
+    shared: Arc<Shared>,
+    desk: Arc<Desk>,
+}
+
+impl Place {
+    /// None when the disk is so slow that a thread which waits for it should be one of the store's own, or when one of those has to
+    /// know of what is written, to sync it later.
+    pub(super) fn take(shared: &Arc<Shared>, desk: &Weak<Desk>) -> Option<Place> {
+        let desk = desk.upgrade()?;
+        let syncs_later = matches!(desk.pace, Pace::Every(_));
+        let taken = !syncs_later && shared.inbox.is_quick() && desk.enter();
+        taken.then(|| Place { shared: Arc::clone(shared), desk })
+    }
+
+    /// Commits what waits, as one group.
+    pub(super) fn commit(self) {
+        self.shared.guard(|| commit_group(&self.shared, &self.desk));
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.desk.leave(&self.shared);
     }
 }
 

@@ -229,7 +229,7 @@ fn start(
             })
             .map_err(io_error("start a thread in", &options.dir))
     };
-    let desk = Arc::new(Desk::new(log, pace));
+    let desk = Arc::new(Desk::new(log, pace, Arc::clone(&lock)));
     let commit = || {
         let desk = Arc::clone(&desk);
         on("store-writer", Box::new(move |shared| engine::commit(shared, &desk)))
@@ -246,12 +246,14 @@ fn start(
         }),
     )?;
     drop(lock);
-    let threads = Threads { committers, checkpointer };
-    Ok(Arc::new(EmbeddedStore { shared, durability: options.durability, threads: Mutex::new(Some(threads)) }))
+    let threads = Mutex::new(Some(Threads { committers, checkpointer }));
+    let desk = Arc::downgrade(&desk);
+    Ok(Arc::new(EmbeddedStore { shared, durability: options.durability, desk, threads }))
 }
 
 /// The right to use a directory. It ends with the process, however that ends.
-struct Ownership(File);
+#[derive(Debug)]
+pub(super) struct Ownership(File);
 
 impl Drop for Ownership {
     /// Closing the file is not enough: a program that is being started elsewhere in this process holds a copy of it for a

@@ -4,13 +4,16 @@ mod flow;
 
 use std::fs;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use bytes::Bytes;
 use windlass_core::choice::{Mode, Queue};
 use windlass_core::limits::CLAIM_EXPIRED_MAX;
 use windlass_core::{Body, Change, Name, NewTask, Payload, Priority, Record, TaskId, Transition, retry};
 
+use super::engine::Place;
 use super::{EmbeddedStore, Options};
 use crate::clock::ManualClock;
 use crate::store::{Claim, Committed, Durability, Error, Insert, Inserted, List, Store};
@@ -72,6 +75,62 @@ async fn a_directory_has_one_owner() {
     let first = open(dir.path()).await.unwrap();
     assert!(matches!(open(dir.path()).await, Err(Error::Locked(_))));
     first.close().await.unwrap();
+    open(dir.path()).await.unwrap().close().await.unwrap();
+}
+
+/// Whether a call is answered at once, without another thread.
+fn is_done_here<T>(call: impl Future<Output = T>) -> bool {
+    pin!(call).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
+#[tokio::test]
+async fn who_may_be_held_up_writes_what_waits() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { durability: Durability::Sync, ..options(dir.path()) };
+    let store = EmbeddedStore::open(options.clone(), ManualClock::shared()).await.unwrap();
+    let insert = |id: &str| Insert { tasks: vec![task(id)], atomic: false, max_depth: None };
+    assert!(is_done_here(store.insert_here(vec![insert("a")])));
+    let groups = || store.groups().unwrap().took_us.count();
+    let before = groups();
+    store.shared.inbox.forget_times();
+    assert!(is_done_here(store.insert_here(vec![insert("x"), insert("y"), insert("z")])));
+    assert_eq!(groups(), before + 1, "several are one group");
+    // What others handed in goes along, unless they were faster.
+    let mut other = Box::pin(store.insert(insert("b")));
+    let _ = other.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    store.shared.inbox.forget_times();
+    assert!(store.insert_here(vec![insert("c")]).await[0].is_ok());
+    other.await.unwrap();
+    let again = store.insert_here(vec![insert("a")]).await.remove(0).unwrap();
+    assert!(matches!(&again[..], [Inserted::Same(_)]));
+    store.close().await.unwrap();
+    assert!(matches!(&store.insert_here(vec![insert("d")]).await[..], [Err(Error::Closed)]));
+    let store = EmbeddedStore::open(options, ManualClock::shared()).await.unwrap();
+    assert_eq!(store.list(List { limit: 10, ..List::default() }).await.unwrap().tasks.len(), 6);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_writes_here_what_has_to_be_synced_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { durability: Durability::IntervalMs(5), ..options(dir.path()) };
+    let store = EmbeddedStore::open(options, ManualClock::shared()).await.unwrap();
+    assert!(Place::take(&store.shared, &store.desk).is_none());
+    let insert = Insert { tasks: vec![task("a")], atomic: false, max_depth: None };
+    assert!(store.insert_here(vec![insert]).await[0].is_ok());
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_is_closed_when_the_last_who_writes_has_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await.unwrap();
+    let place = Place::take(&store.shared, &store.desk).expect("nothing was written yet");
+    let mut closing = Box::pin(store.close());
+    let _ = closing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(open(dir.path()).await, Err(Error::Locked(_))));
+    drop(place);
+    closing.await.unwrap();
     open(dir.path()).await.unwrap().close().await.unwrap();
 }
 

@@ -39,6 +39,10 @@ impl<S> Stall<S> {
         Self { _place: Some(place), ..self }
     }
 
+    pub(crate) fn get_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
     fn judge<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if polled.is_ready() {
             self.waiting = false;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
+use std::os::fd::AsFd;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
@@ -11,6 +12,7 @@ use bytes::BytesMut;
 use futures_util::Stream;
 use futures_util::stream::FuturesOrdered;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use windlass_core::limits::{FRAME_ANSWERS_BYTES_MAX, FRAMES_IN_FLIGHT_MAX};
 use windlass_proto::tcp::{Head, take};
@@ -42,6 +44,10 @@ pub(super) struct Connection<'a, S, R, F: Future> {
     open: bool,
     /// Whether the next frame is there and must wait for room.
     full: bool,
+    /// Which jobs are begun here.
+    here: fn(&Job) -> bool,
+    /// The first one that is not, and all after it: the window bounds them like those under way.
+    held: VecDeque<(Job, Load)>,
     /// The only job under way. Most connections never have a second one, and need nothing that tells several apart.
     only: Option<Pin<Box<F>>>,
     /// All jobs, when there are more than one.
@@ -61,6 +67,15 @@ struct Moved {
     read: bool,
     admitted: bool,
     answered: bool,
+}
+
+impl<R, F: Future> Connection<'_, TcpStream, R, F> {
+    /// Has this runtime watch the socket instead of the one that did, which costs a detour for everything that comes.
+    pub(super) fn come_here(&mut self) -> io::Result<()> {
+        let socket = self.stream.get_mut();
+        *socket = TcpStream::from_std(socket.as_fd().try_clone_to_owned()?.into())?;
+        Ok(())
+    }
 }
 
 impl<'a, S, R, F> Connection<'a, S, R, F>
@@ -86,6 +101,8 @@ where
             read_bytes: READ_BYTES_MIN,
             open: true,
             full: false,
+            here: |_| true,
+            held: VecDeque::new(),
             only: None,
             jobs: FuturesOrdered::new(),
             loads: VecDeque::new(),
@@ -99,27 +116,41 @@ where
 
     /// Until the client has closed its side and has every answer, or cannot be served any longer.
     pub(super) async fn serve(mut self) -> io::Result<()> {
+        self.serve_while(|_| true).await.map(drop)
+    }
+
+    /// As [`Connection::serve`], or until it comes to a job that does not belong `here`, and all before it are done. Says whether it ended.
+    pub(super) async fn serve_while(&mut self, here: fn(&Job) -> bool) -> io::Result<bool> {
+        self.here = here;
+        self.begin_held();
         let mut stopping = pin!(self.stopping.signal.cancelled());
         let mut listening = false;
-        poll_fn(|cx| {
+        let ended = poll_fn(|cx| {
             // A task has one waker all its life, so the signal is told once; it is not free, and all connections share it.
             if !std::mem::replace(&mut listening, true) {
                 let _ = stopping.as_mut().poll(cx);
             }
             self.poll(cx)
-        })
-        .await?;
-        self.stream.shutdown().await
+        });
+        let ended = ended.await?;
+        if ended {
+            self.stream.shutdown().await?;
+        }
+        Ok(ended)
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Ready with whether it ended; if not, it has to go on elsewhere.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         if self.stopping.has_begun() {
             self.open = false;
         }
         loop {
             let moved = self.go_as_far_as_possible(cx)?;
+            if !self.is_busy() && !self.held.is_empty() {
+                return Poll::Ready(Ok(false));
+            }
             if !self.open && !self.is_busy() && self.out.is_empty() {
-                return Poll::Ready(Ok(()));
+                return Poll::Ready(Ok(true));
             }
             let (waiting, moved) = match self.waits_for() {
                 Waiting::Frame => (Waiting::Frame, moved.admitted),
@@ -128,7 +159,7 @@ where
             };
             match self.deadline.poll(cx, waiting, moved, self.limits) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Waiting::Idle) => return Poll::Ready(Ok(())),
+                Poll::Ready(Waiting::Idle) => return Poll::Ready(Ok(true)),
                 Poll::Ready(Waiting::Request) => {
                     return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "a request hangs")));
                 }
@@ -267,7 +298,21 @@ where
         admitted
     }
 
+    /// Begins a job, unless it or one before it does not belong here.
     fn start(&mut self, job: Job, load: Load) {
+        if !self.held.is_empty() || !(self.here)(&job) {
+            return self.held.push_back((job, load));
+        }
+        self.begin(job, load);
+    }
+
+    fn begin_held(&mut self) {
+        for (job, load) in std::mem::take(&mut self.held) {
+            self.start(job, load);
+        }
+    }
+
+    fn begin(&mut self, job: Job, load: Load) {
         let job = Box::pin((self.run)(job));
         if self.is_busy() {
             self.jobs.extend(self.only.take());

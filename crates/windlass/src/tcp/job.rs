@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
-use windlass_broker::{ClaimRequest, Error, Finish, Submit, Submitted};
+use windlass_broker::{Broker, ClaimRequest, Error, Finish, Submit, Submitted};
 use windlass_core::{Name, TaskId};
 use windlass_proto::rest::{BeatBody, Claimed, Shown};
 use windlass_proto::tcp::TaskAnswer;
@@ -70,6 +70,20 @@ impl Job {
         }
     }
 
+    /// Whether it is what clients send who submit one task at a time, or a few, and none that is large.
+    pub(super) fn is_few_submits(&self) -> bool {
+        const FEW: usize = 8;
+        const LARGE_BYTES: usize = 64 * 1024;
+        match self {
+            Job::Submits(submits) => {
+                submits.len() < FEW && submits.iter().all(|submit| submit.payload.bytes().len() < LARGE_BYTES)
+            }
+            // Whoever sent it may do better the next time.
+            Job::Refused(_) => true,
+            Job::Results(_) | Job::Single(_) => false,
+        }
+    }
+
     /// Takes in the next request if they can be one job; gives it back if not.
     pub(super) fn join(&mut self, next: Request) -> Option<Request> {
         match (self, next) {
@@ -97,21 +111,21 @@ impl Job {
     }
 }
 
-/// A job that panics is answered like any other.
-pub(super) async fn run(state: Arc<State>, job: Job) -> Done {
+/// A job that panics is answered like any other. `broker` is the handle of the thread where it runs.
+pub(super) async fn run(state: Arc<State>, broker: Broker, job: Job) -> Done {
     let requests = job.requests();
-    match AssertUnwindSafe(run_unguarded(state, job)).catch_unwind().await {
+    match AssertUnwindSafe(run_unguarded(state, broker, job)).catch_unwind().await {
         Ok(Ok(done)) => done,
         Ok(Err(refused)) => Done::Refused(refused, requests),
         Err(panic) => Done::Refused(panicked(panic.as_ref()), requests),
     }
 }
 
-async fn run_unguarded(state: Arc<State>, job: Job) -> Result<Done, Refused> {
+async fn run_unguarded(state: Arc<State>, broker: Broker, job: Job) -> Result<Done, Refused> {
     match job {
-        Job::Submits(submits) => Ok(Done::Submitted(state.broker.submit_batch(submits, false).await?)),
+        Job::Submits(submits) => Ok(Done::Submitted(broker.submit_batch(submits, false).await?)),
         Job::Results(results) => {
-            let finished = state.broker.finish_all(results).await?;
+            let finished = broker.finish_all(results).await?;
             Ok(Done::Finished(finished.into_iter().map(|outcome| outcome.map(drop)).collect()))
         }
         // Boxed, because these are rare or large, and every job has room for the largest.

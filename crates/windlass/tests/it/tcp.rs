@@ -198,6 +198,49 @@ fn an_answered_submit_survives_a_kill() {
 }
 
 #[test]
+fn single_submits_of_many_clients_survive_a_kill() {
+    const CLIENTS: usize = 16;
+    let mut broker = BrokerProcess::start();
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let mut frames = broker.frames();
+            scope.spawn(move || {
+                for n in 0..20 {
+                    frames.call(SUBMIT, format!(r#"{{"id":"t{client}-{n}","type":"t"}}"#)).ok();
+                }
+            });
+        }
+    });
+    broker.kill_and_restart();
+    assert_eq!(broker.frames().call(STATS, "{}").ok()["tasks"]["pending"], 20 * CLIENTS);
+}
+
+#[test]
+fn a_connection_goes_on_in_order_when_it_changes_what_it_sends() {
+    let broker = BrokerProcess::start();
+    let mut frames = broker.frames();
+    let submit = |id: String| frame(SUBMIT, format!(r#"{{"id":"{id}","type":"t"}}"#));
+    // One at a time, a few, many at once, other requests, and one at a time again, without waiting in between.
+    let mut requests = vec![submit("first".to_owned())];
+    requests.push((0..3).flat_map(|n| submit(format!("few-{n}"))).collect());
+    requests.push((0..30).flat_map(|n| submit(format!("many-{n}"))).collect());
+    requests.push(frame(STATS, "{}"));
+    requests.push(submit("last".to_owned()));
+    requests.iter().for_each(|bytes| frames.send(bytes));
+    let mut answers: Vec<Value> = (0..36).map(|_| frames.read().ok()).collect();
+    assert!(answers.remove(34)["ledger"].is_object());
+    let ids: Vec<String> = answers.iter().map(|answer| text(&answer["task"]["id"])).collect();
+    let many = (0..30).map(|n| format!("many-{n}"));
+    let expected: Vec<String> =
+        ["first", "few-0", "few-1", "few-2"].map(str::to_owned).into_iter().chain(many).collect();
+    assert_eq!(ids[..34], expected);
+    assert_eq!(ids[34..], ["last"]);
+    // In this order they stand in the queue.
+    let tasks = claim(&mut frames, r#"{"worker_id":"w","max":100}"#);
+    assert_eq!(tasks.iter().map(|task| text(&task["id"])).collect::<Vec<_>>(), ids);
+}
+
+#[test]
 fn a_client_that_stops_sending_gets_its_answers_and_no_more_tasks() {
     let broker = BrokerProcess::start();
     let mut frames = broker.frames();

@@ -22,6 +22,14 @@ pub(crate) struct Scan {
     running: Vec<Value>,
 }
 
+/// Groups that were written and synced by the thread that had read them, in this life of the broker.
+pub(crate) async fn groups_by_callers(http: &mut Http) -> Result<u64, Trouble> {
+    let metrics = expect(http, "/metrics").await?;
+    let mut lines = metrics.as_str().unwrap_or_default().lines();
+    let count = lines.find_map(|line| line.strip_prefix("taskqueue_store_groups_by_callers_total "));
+    Ok(count.and_then(|count| count.parse().ok()).unwrap_or_default())
+}
+
 impl Scan {
     /// Everything at one moment.
     pub(crate) async fn take(http: &mut Http) -> Result<Scan, Trouble> {

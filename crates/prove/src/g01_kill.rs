@@ -33,8 +33,8 @@ pub(crate) async fn prove(run: Run) -> Outcome {
         complaints.push("the mutant (memory store) lost nothing, so this proof cannot fail".to_owned());
     }
     let figures = format!(
-        "{kills} kills, {}, {} reports crossed a restart, {} requests cut off, {} scans; mutant lost {}",
-        told.findings, told.survived, told.unanswered, told.scans, forgot.findings.lost
+        "{kills} kills, {}, {} reports crossed a restart, {} requests cut off, {} groups written by who read them, {} scans; mutant lost {}",
+        told.findings, told.survived, told.unanswered, told.by_callers, told.scans, forgot.findings.lost
     );
     verdict(figures, complaints)
 }
@@ -53,6 +53,8 @@ pub(crate) struct Told {
     pub(crate) findings: Findings,
     pub(crate) survived: u64,
     pub(crate) unanswered: u64,
+    /// Groups that the thread which had read them wrote: none where the disk is slow.
+    pub(crate) by_callers: u64,
     pub(crate) scans: usize,
     pub(crate) lease_complaints: Vec<String>,
     pub(crate) ledger_complaints: Vec<String>,
@@ -72,6 +74,7 @@ impl Kills {
     pub(crate) async fn inflict(&self, run: &Run, setup: &Setup) -> Result<Told, Trouble> {
         let mut random = run.random(self.purpose);
         let mut load = Load::start(run, self.purpose, 4, 4);
+        let mut by_callers = 0;
         let (mut scans, mut lease_complaints, mut ledger_complaints) = (0, Vec::new(), Vec::new());
         for kill in 1..=self.count {
             let server = setup.start().await?;
@@ -85,6 +88,7 @@ impl Kills {
                 ledger_complaints.extend(scan.judge_ledger());
                 scans += 1;
             }
+            by_callers += audit::groups_by_callers(&mut server.http()).await?;
             server.kill().await?;
             load.interrupt();
         }
@@ -99,6 +103,7 @@ impl Kills {
             findings,
             survived: history.survivors(),
             unanswered: history.unanswered_count(),
+            by_callers,
             scans: scans + 1,
             lease_complaints,
             ledger_complaints,

@@ -13,7 +13,7 @@ use rand::Rng;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::audit::Scan;
+use crate::audit::{Scan, groups_by_callers};
 use crate::history::{Known, Story};
 use crate::judge::Seen;
 use crate::load::Load;
@@ -51,8 +51,8 @@ pub(crate) async fn prove(run: Run) -> Outcome {
         complaints.push(format!("the mutant (no fsync) lost in only {losing} of {mutant_cuts} cuts"));
     }
     let figures = format!(
-        "{cuts} cuts, {} acknowledged submits and {} claims and outcomes checked, {} lost; mutant without fsync lost in {} of {mutant_cuts} cuts",
-        told.checked, told.outcomes, told.lost, mutant.losing_cuts
+        "{cuts} cuts, {} acknowledged submits and {} claims and outcomes checked, {} groups written by who read them, {} lost; mutant without fsync lost in {} of {mutant_cuts} cuts",
+        told.checked, told.outcomes, told.by_callers, told.lost, mutant.losing_cuts
     );
     verdict(figures, complaints)
 }
@@ -66,6 +66,8 @@ struct Cuts {
 struct Told {
     checked: usize,
     outcomes: usize,
+    /// Groups that the thread which had read them wrote, up to a moment before each cut: none where the disk is slow.
+    by_callers: u64,
     lost: usize,
     losing_cuts: usize,
     complaints: Vec<String>,
@@ -102,6 +104,7 @@ async fn cut(run: &Run, home: &Path, disk: &Mount, cuts: Cuts) -> Result<Told, T
             told.complaints.push(format!("nothing was acknowledged before cut {number}"));
             return Ok(told);
         }
+        told.by_callers += groups_by_callers(&mut server.http()).await?;
         // sleep: the moment of the cut is random, and that is the point.
         tokio::time::sleep(Duration::from_millis(random.random_range(40..160))).await;
         // What was read before the switch is thrown counts, and nothing after.

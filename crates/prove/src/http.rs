@@ -25,6 +25,7 @@ pub(crate) struct Http {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
+    /// JSON, or else a text.
     pub(crate) body: Value,
 }
 
@@ -117,7 +118,8 @@ async fn exchange(
     let response = sender.send_request(request).await.map_err(no_answer)?;
     let status = response.status().as_u16();
     let bytes = response.into_body().collect().await.map_err(no_answer)?.to_bytes();
-    let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+    let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
+    let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| text());
     Ok((Answer { status, body }, sender))
 }
 

@@ -189,7 +189,12 @@ impl Place {
 
     /// Commits what waits, as one group.
     pub(super) fn commit(self) {
-        self.shared.guard(|| commit_group(&self.shared, &self.desk));
+        self.shared.guard(|| {
+            if commit_group(&self.shared, &self.desk)? > 0 {
+                self.shared.gauges.note_caller();
+            }
+            Ok(())
+        });
     }
 }
 
@@ -212,7 +217,8 @@ pub(super) fn commit(shared: &Arc<Shared>, desk: &Desk) -> Result<(), Error> {
     Ok(())
 }
 
-fn commit_group(shared: &Arc<Shared>, desk: &Desk) -> Result<(), Error> {
+/// Says how many commands were committed.
+fn commit_group(shared: &Arc<Shared>, desk: &Desk) -> Result<usize, Error> {
     let mut writing = desk.writing.lock();
     let mut ops = shared.inbox.take();
     let taken = !ops.is_empty();
@@ -239,7 +245,11 @@ fn commit_group(shared: &Arc<Shared>, desk: &Desk) -> Result<(), Error> {
         shared.inbox.landed(began.elapsed());
     }
     shared.gauges.note(&ops, began);
-    if ops.is_empty() { Ok(()) } else { apply_group(shared, first, ops) }
+    let count = ops.len();
+    if count > 0 {
+        apply_group(shared, first, ops)?;
+    }
+    Ok(count)
 }
 
 impl Writing {

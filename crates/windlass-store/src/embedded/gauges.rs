@@ -29,6 +29,7 @@ pub(super) struct Gauges {
     slowest_us: AtomicU64,
     took_us: Counts,
     one_less_than_size: Counts,
+    by_callers: AtomicU64,
     looked_at: AtomicU64,
 }
 
@@ -53,6 +54,11 @@ impl Gauges {
         self.one_less_than_size.observe(ops.len() as u64 - 1);
     }
 
+    /// A group was written by the thread of a caller.
+    pub(super) fn note_caller(&self) {
+        self.by_callers.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// A page of a list was made of so many records.
     pub(super) fn note_page(&self, looked_at: usize) {
         self.looked_at.fetch_add(looked_at as u64, Ordering::Relaxed);
@@ -72,6 +78,7 @@ impl Gauges {
             took_us: self.took_us.snapshot(),
             one_less_than_size: self.one_less_than_size.snapshot(),
             bytes: self.bytes.load(Ordering::Relaxed),
+            by_callers: self.by_callers.load(Ordering::Relaxed),
             looked_at: self.looked_at.load(Ordering::Relaxed),
         }
     }

@@ -95,6 +95,7 @@ async fn who_may_be_held_up_writes_what_waits() {
     store.shared.inbox.forget_times();
     assert!(is_done_here(store.insert_here(vec![insert("x"), insert("y"), insert("z")])));
     assert_eq!(groups(), before + 1, "several are one group");
+    assert_eq!(store.groups().unwrap().by_callers, 2);
     // What others handed in goes along, unless they were faster.
     let mut other = Box::pin(store.insert(insert("b")));
     let _ = other.as_mut().poll(&mut Context::from_waker(Waker::noop()));

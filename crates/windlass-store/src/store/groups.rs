@@ -10,6 +10,8 @@ pub struct Groups {
     /// By one less, so that a power of two is an upper bound that includes itself.
     pub one_less_than_size: Histogram,
     pub bytes: u64,
+    /// Groups that a thread of a caller's wrote and synced itself ([`super::Store::insert_here`]).
+    pub by_callers: u64,
     /// Records that were looked at for pages of lists, whether they matched or not.
     pub looked_at: u64,
 }

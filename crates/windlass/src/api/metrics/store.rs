@@ -30,6 +30,8 @@ pub(super) fn write(text: &mut Text, counted: &MetricsSnapshot, groups: Option<&
     let help = "Commands that were synced together.";
     let mut family = text.family("taskqueue_store_group_commands", "histogram", help);
     family.histogram(&[], bounds, sizes.count(), (sizes.sum() + sizes.count()) as f64);
+    let help = "Groups that were written and synced by the thread that had read them.";
+    text.counter("taskqueue_store_groups_by_callers_total", help, groups.by_callers);
     text.counter("taskqueue_store_written_bytes_total", "Bytes of commands in the log.", groups.bytes);
     let help = "Records that were looked at for pages of lists, whether they matched or not.";
     text.counter("taskqueue_store_listed_records_total", help, groups.looked_at);

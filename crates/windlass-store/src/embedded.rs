@@ -19,6 +19,7 @@ mod engine;
 mod flow;
 mod gauges;
 mod handover;
+mod here;
 mod holders;
 mod inbox;
 mod index;
@@ -28,6 +29,7 @@ mod names;
 mod open;
 pub(crate) mod operations;
 mod overlay;
+mod pages;
 mod restore;
 pub(crate) mod schedules;
 mod settles;
@@ -44,7 +46,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use windlass_core::flow::{Scope, Status};
@@ -57,9 +58,9 @@ pub use open::Options;
 
 use claims::{Presence, Request, Waiter};
 use command::{Command, Submitted};
-use engine::{Desk, Place, Shared};
+use engine::{Desk, Shared};
 use inbox::{Op, Reply};
-use machine::{Listing, Machine, Stored};
+use machine::Machine;
 use open::Threads;
 use space::saves;
 
@@ -111,19 +112,6 @@ impl EmbeddedStore {
         receiver.await.unwrap_or_else(|_| Err(self.gone()))
     }
 
-    /// The part of a list that reads the tables, beside the state.
-    async fn look_through(&self, list: List) -> Result<(Listing, Result<Stored, Error>), Error> {
-        let listing = self.with(|machine| Ok(machine.begin_list(list)))?;
-        tokio::task::spawn_blocking(move || {
-            let stored = listing.read();
-            (listing, stored)
-        })
-        .await
-        .inspect(|(listing, stored)| self.shared.gauges.note_page(listing.looked_at(stored)))
-        .map_err(|_| Error::Damaged("the index cannot be read".to_owned()))
-        .inspect_err(|error| self.shared.fail(error.to_string()))
-    }
-
     /// Why there was no answer. Unless the store was closed in order, the outcome is unknown.
     fn gone(&self) -> Error {
         let unknown = || Error::Failed("it ended before it answered".to_owned());
@@ -146,25 +134,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn insert_here(&self, inserts: Vec<Insert>) -> Vec<Result<Vec<Inserted>, Error>> {
-        if self.shared.space.is_short() {
-            return inserts.iter().map(|_| Err(Error::NoSpace)).collect();
-        }
-        let Some(place) = Place::take(&self.shared, &self.desk) else {
-            return join_all(inserts.into_iter().map(|insert| self.insert(insert))).await;
-        };
-        let push = |insert| {
-            let (command, entry) = Command::insert(insert);
-            let (sender, receiver) = oneshot::channel();
-            self.shared.inbox.push_quietly(Op { command, entry, reply: Reply::Inserted(sender) });
-            receiver
-        };
-        let receivers: Vec<_> = inserts.into_iter().map(push).collect();
-        place.commit();
-        let mut answers = Vec::with_capacity(receivers.len());
-        for receiver in receivers {
-            answers.push(receiver.await.unwrap_or_else(|_| Err(self.gone())));
-        }
-        answers
+        self.write_here(inserts).await
     }
 
     fn writes_here(&self) -> bool {
@@ -413,15 +383,7 @@ impl Store for EmbeddedStore {
         self.shared.dismiss(&Error::Closed);
         let threads = self.threads.lock().take();
         if let Some(threads) = threads {
-            let desk = Weak::clone(&self.desk);
-            let ended = move || {
-                threads.join();
-                // A caller who commits may be about to let go of it.
-                while desk.strong_count() > 0 {
-                    std::thread::yield_now();
-                }
-            };
-            let joined = tokio::task::spawn_blocking(ended).await;
+            let joined = tokio::task::spawn_blocking(move || threads.join()).await;
             joined.map_err(|error| Error::Failed(error.to_string()))?;
         }
         self.shared.failed().map_or(Ok(()), Err)

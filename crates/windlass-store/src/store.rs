@@ -23,6 +23,7 @@ mod dependents;
 mod error;
 mod exchange;
 mod groups;
+mod insert;
 mod lapsed;
 mod ledger;
 mod limits;
@@ -40,12 +41,10 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use windlass_core::choice::{Mode, Queue};
 use windlass_core::filter::mentions;
-use windlass_core::flow::{Full, Scope, Status};
+use windlass_core::flow::{Scope, Status};
 use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
-use windlass_core::{
-    Filter, Name, NewTask, Progress, Record, StateName, Task, TaskId, Token, Transition, Workflow,
-};
+use windlass_core::{Filter, Name, Progress, Record, StateName, Task, TaskId, Token, Transition, Workflow};
 
 pub use capabilities::{Capabilities, Durability, Feature};
 pub(crate) use dependents::depends_on;
@@ -53,6 +52,7 @@ pub use dependents::{Ending, Settle, Settled, Waiting};
 pub use error::Error;
 pub use exchange::{Exchange, Hearer};
 pub use groups::Groups;
+pub use insert::{Insert, Inserted};
 pub use lapsed::Lapsed;
 pub use ledger::Ledger;
 pub use limits::{Apart, Hold, LimitWritten, ListLimits, SetLimit};
@@ -224,46 +224,6 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Writes everything down and lets go of files. Later calls get [`Error::Closed`].
     async fn close(&self) -> Result<(), Error>;
-}
-
-#[derive(Debug)]
-pub struct Insert {
-    pub tasks: Vec<NewTask>,
-    /// All or nothing.
-    pub atomic: bool,
-    /// Refuse a task when this many of its queue already wait (scheduled, blocked, pending, retrying).
-    pub max_depth: Option<u64>,
-}
-
-#[expect(clippy::large_enum_variant, reason = "the usual answer is the large one")]
-#[derive(Debug, Clone, PartialEq)]
-pub enum Inserted {
-    New(Record),
-    /// The id is taken by a task that was submitted with the same content.
-    Same(Box<Task>),
-    /// The id is taken by another task.
-    Clash,
-    /// Added, and the holder of its unique key gave way: the record of that one after it was cancelled.
-    Replaced {
-        new: Box<Record>,
-        old: Box<Record>,
-    },
-    /// This live task has the unique key and is the answer.
-    Live(Box<Task>),
-    /// This live task has the unique key, and nothing was added.
-    KeyHeld(TaskId),
-    QueueFull,
-    /// As many wait as a limit allows.
-    LimitFull(Box<Full>),
-    /// A limit would have to count it that counts tasks elsewhere ([`Feature::FlowTogether`]).
-    LimitApart(Box<Apart>),
-    /// It depends on a task that is not there or was cancelled.
-    Dependency {
-        id: TaskId,
-        cancelled: bool,
-    },
-    /// Not done because another task of an atomic batch could not be added.
-    Aborted,
 }
 
 #[derive(Debug, Clone)]

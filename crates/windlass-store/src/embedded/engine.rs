@@ -5,15 +5,15 @@
 //! a slow disk or applies, the other can be on its way with the next group: what comes meanwhile does not wait for the whole of it.
 //! It waits for half as many as went last, because a group costs the same whether it is large or small.
 //!
-//! A caller whose thread is free commits in the same way ([`Place`]): a fast disk is done before a thread of the store would be awake.
+//! A caller whose thread is free commits in the same way (`here.rs`): a fast disk is done before a thread of the store would be awake.
 //!
 //! No answer is given, and no read sees anything, before it is durable. Groups are applied in the order of the log, whichever sync ends
 //! first: who fails never applies, so nothing that stands behind a failed group is ever answered.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -145,8 +145,11 @@ impl Desk {
         Desk { writing: Mutex::new(writing), pace, present: AtomicUsize::new(COMMITTERS), _lock: lock }
     }
 
-    /// One more who commits, unless the last one has left.
-    fn enter(&self) -> bool {
+    /// One more who commits, unless the last one has left, or the others have to know of what is written, to sync it later.
+    pub(super) fn enter(&self) -> bool {
+        if matches!(self.pace, Pace::Every(_)) {
+            return false;
+        }
         let more = |present: usize| (present > 0).then_some(present + 1);
         self.present.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
@@ -159,7 +162,7 @@ impl Desk {
     }
 
     /// The last one to leave makes durable what is left, and tells the others that nothing comes any more.
-    fn leave(&self, shared: &Shared) {
+    pub(super) fn leave(&self, shared: &Shared) {
         if self.present.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
@@ -168,39 +171,6 @@ impl Desk {
         }
         shared.inbox.refuse_all();
         shared.bell.close();
-    }
-}
-
-/// A caller's right to commit in its own thread.
-pub(super) struct Place {
-    shared: Arc<Shared>,
-    desk: Arc<Desk>,
-}
-
-impl Place {
-    /// None when the disk is so slow that a thread which waits for it should be one of the store's own, or when one of those has to
-    /// know of what is written, to sync it later.
-    pub(super) fn take(shared: &Arc<Shared>, desk: &Weak<Desk>) -> Option<Place> {
-        let desk = desk.upgrade()?;
-        let syncs_later = matches!(desk.pace, Pace::Every(_));
-        let taken = !syncs_later && shared.inbox.is_quick() && desk.enter();
-        taken.then(|| Place { shared: Arc::clone(shared), desk })
-    }
-
-    /// Commits what waits, as one group.
-    pub(super) fn commit(self) {
-        self.shared.guard(|| {
-            if commit_group(&self.shared, &self.desk)? > 0 {
-                self.shared.gauges.note_caller();
-            }
-            Ok(())
-        });
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.desk.leave(&self.shared);
     }
 }
 
@@ -218,7 +188,7 @@ pub(super) fn commit(shared: &Arc<Shared>, desk: &Desk) -> Result<(), Error> {
 }
 
 /// Says how many commands were committed.
-fn commit_group(shared: &Arc<Shared>, desk: &Desk) -> Result<usize, Error> {
+pub(super) fn commit_group(shared: &Arc<Shared>, desk: &Desk) -> Result<usize, Error> {
     let mut writing = desk.writing.lock();
     let mut ops = shared.inbox.take();
     let taken = !ops.is_empty();

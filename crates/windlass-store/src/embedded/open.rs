@@ -3,7 +3,7 @@
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -90,6 +90,7 @@ impl EmbeddedStore {
 pub(super) struct Threads {
     committers: Vec<JoinHandle<()>>,
     checkpointer: JoinHandle<()>,
+    desk: Weak<Desk>,
 }
 
 impl Threads {
@@ -98,6 +99,10 @@ impl Threads {
         // A thread that panicked has told so through the failure of the store.
         self.committers.into_iter().for_each(|thread| drop(thread.join()));
         drop(self.checkpointer.join());
+        // A caller who committed may be about to let go of the directory.
+        while self.desk.strong_count() > 0 {
+            std::thread::yield_now();
+        }
     }
 }
 
@@ -246,8 +251,8 @@ fn start(
         }),
     )?;
     drop(lock);
-    let threads = Mutex::new(Some(Threads { committers, checkpointer }));
     let desk = Arc::downgrade(&desk);
+    let threads = Mutex::new(Some(Threads { committers, checkpointer, desk: Weak::clone(&desk) }));
     Ok(Arc::new(EmbeddedStore { shared, durability: options.durability, desk, threads }))
 }
 

@@ -13,7 +13,7 @@ use windlass_core::choice::{Mode, Queue};
 use windlass_core::limits::CLAIM_EXPIRED_MAX;
 use windlass_core::{Body, Change, Name, NewTask, Payload, Priority, Record, TaskId, Transition, retry};
 
-use super::engine::Place;
+use super::here::Place;
 use super::{EmbeddedStore, Options};
 use crate::clock::ManualClock;
 use crate::store::{Claim, Committed, Durability, Error, Insert, Inserted, List, Store};

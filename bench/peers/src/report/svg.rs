@@ -25,8 +25,8 @@ pub(super) struct Bars<'a> {
     pub(super) bars: Vec<Bar>,
 }
 
-const WIDTH: f64 = 860.0;
-const LEFT: f64 = 300.0;
+const WIDTH: f64 = 1060.0;
+const LEFT: f64 = 440.0;
 const RIGHT: f64 = 120.0;
 const TOP: f64 = 92.0;
 const LINE: f64 = 22.0;
@@ -73,13 +73,15 @@ impl Bars<'_> {
                 ),
             );
             text(svg, (x + 18.0, 73.0), "start", &format!("fill=\"{GREY}\""), meaning);
-            x += 44.0 + 7.0 * meaning.chars().count() as f64;
+            x += 44.0 + wide(meaning);
         }
+        debug_assert!(x <= WIDTH, "the legend is cut off");
     }
 
     fn draw_bar(&self, svg: &mut String, bar: &Bar, y: f64, end: f64) {
         let middle = y + LINE / 2.0 + 4.5;
         let weight = if bar.bold { " font-weight=\"600\"" } else { "" };
+        debug_assert!(wide(&bar.label) < LEFT - 10.0, "`{}` is cut off", bar.label);
         text(svg, (LEFT - 10.0, middle), "end", &format!("fill=\"{INK}\"{weight}"), &bar.label);
         let mut x = LEFT;
         for (place, value) in bar.parts.iter().enumerate() {
@@ -97,6 +99,11 @@ impl Bars<'_> {
         }
         text(svg, (x + 6.0, middle), "start", &format!("fill=\"{INK}\"{weight}"), &bar.text);
     }
+}
+
+/// About what a text takes, in any of the usual fonts.
+fn wide(text: &str) -> f64 {
+    7.0 * text.chars().count() as f64
 }
 
 fn draw_grid(svg: &mut String, end: f64, height: f64) {

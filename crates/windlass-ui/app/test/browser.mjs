@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -13,6 +14,8 @@ const AXE = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js"
 export const PATIENCE_MS = 60_000;
 /** For a browser to begin: another one is begun then. */
 const START_MS = 30_000;
+/** For it to end. */
+const END_MS = 10_000;
 const NAMES = ["chromium", "chromium-browser", "google-chrome"];
 
 /** Where a browser is, or nothing. */
@@ -35,10 +38,12 @@ export async function launchWindow() {
   for (let left = 3; ; left -= 1) {
     const { child, ended, folder, said } = startWindow();
     const close = async () => {
-      // One that hangs would not hear that it is asked to end.
-      child.kill("SIGKILL");
+      child.kill();
+      // One that hangs does not hear that it is asked to end.
+      await within(END_MS, "the browser ends", ended).catch(() => child.kill("SIGKILL"));
       await ended;
-      rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+      // Processes that it has left may still be writing there; what stays of it is in the folder for such things.
+      await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }).catch(() => {});
     };
     try {
       const address = await within(START_MS, "the browser says where it listens", said);

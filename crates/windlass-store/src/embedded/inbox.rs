@@ -21,7 +21,8 @@ const WAITING_OPS_MAX: usize = 100_000;
 const GROUP_BYTES_MAX: usize = 8 << 20;
 const GROUP_OPS_MAX: usize = 4096;
 
-/// Two groups are on their way at once where writing and syncing one takes longer than this on average.
+/// Where writing and syncing a group takes longer than this on average, the threads of the store have two on their way at once, and no
+/// caller commits in its own.
 const SLOW_DISK: Duration = Duration::from_micros(400);
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! G3: damage. Bits are flipped in the log and in the index, files are cut short and removed; opening the data either
+//! G3: damage. Bits are flipped in the log, in the index and in blocks of tasks, files are cut short and removed; opening the data either
 //! refuses, or everything that is then served is what was written. Only the end of the log may be missing without a word: if
 //! it is cut off, or its last frame is hit, nothing that is left can tell, and what is served is an earlier moment.
 //!

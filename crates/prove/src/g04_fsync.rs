@@ -208,7 +208,7 @@ fn faults(text: &str) -> Option<Fault> {
         // A call that was interrupted in the trace names its file where it began.
         let mut earlier = lines[..=number].iter().rev().filter(|other| word(other, 0) == word(line, 0));
         let begun = earlier.find(|other| other.contains("sync(")).unwrap_or(line);
-        let protects = begun.contains(".seg>") || begun.contains("index.redb>");
+        let protects = [".seg>", ".blk>", "index.redb>"].iter().any(|file| begun.contains(file));
         let at = word(line, 1)?.parse().ok()?;
         if found.is_none_or(|found| protects && !found.protects) {
             found = Some(Fault { at, protects });

@@ -173,16 +173,21 @@ impl Broker {
     }
 
     /// Everybody gets their own part of the answer. What may be the fault of one is tried with each alone.
-    async fn tell(&self, Batch { callers, counts }: Batch, outcome: Answer) {
+    async fn tell(&self, Batch { mut callers, counts }: Batch, outcome: Answer) {
+        // A caller who has gone needs no answer.
+        if callers.len() == 1
+            && let Some(only) = callers.pop()
+        {
+            return drop(only.reply.send(outcome));
+        }
         match outcome {
             Ok(outcomes) => {
                 let mut outcomes = outcomes.into_iter();
                 for (caller, count) in callers.into_iter().zip(counts) {
-                    // A caller who has gone needs no answer.
                     drop(caller.reply.send(Ok(outcomes.by_ref().take(count).collect())));
                 }
             }
-            Err(error) if callers.len() > 1 && is_of_one(&error) => {
+            Err(error) if is_of_one(&error) => {
                 let again = callers.into_iter().map(|Caller { tasks, reply, came }| async move {
                     drop(reply.send(self.insert(tasks, false, came).await));
                 });

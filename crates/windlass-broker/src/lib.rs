@@ -52,7 +52,7 @@ pub use query::{Health, LoopHealth, QueueView, Stats};
 pub use recorder::{Range, RangeRequest, Series};
 pub use schedules::{FireView, ScheduleView};
 pub use session::{Keep, Notice, Notices, Session};
-pub use submit::{Start, Submit, Submitted};
+pub use submit::{Answers, Start, Submit, Submitted};
 pub use traces::{Ended, Fact, Tracer, What};
 pub use workers::{ListWorkers, WorkerPage, WorkerView};
 pub use workflows::{Node, NodeView, SubmitWorkflow, SubmittedWorkflow, WorkflowView};

@@ -1,6 +1,7 @@
 //! Taking tasks in.
 
 use std::time::Instant;
+use std::vec;
 
 use rand::Rng;
 use windlass_core::limits::{BATCH_DEPENDENCIES_MAX, BATCH_TASKS_MAX};
@@ -52,6 +53,27 @@ pub struct Submitted {
     pub existed: bool,
 }
 
+/// The answers to a batch in order. Each is put together when it is asked for, because a task is large.
+#[derive(Debug, Default)]
+pub struct Answers {
+    outcomes: vec::IntoIter<Inserted>,
+    bodies: vec::IntoIter<Body>,
+}
+
+impl Iterator for Answers {
+    type Item = Result<Submitted, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(answer(self.outcomes.next()?, self.bodies.next()?))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.outcomes.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Answers {}
+
 impl Broker {
     pub async fn submit(&self, submit: Submit) -> Result<Submitted, Error> {
         let task = resolve(submit, self.inner.clock.wall());
@@ -63,17 +85,13 @@ impl Broker {
     }
 
     /// The i-th answer belongs to the i-th task. With `atomic`, one that cannot be added keeps out all others.
-    pub async fn submit_batch(
-        &self,
-        batch: Vec<Submit>,
-        atomic: bool,
-    ) -> Result<Vec<Result<Submitted, Error>>, Error> {
+    pub async fn submit_batch(&self, batch: Vec<Submit>, atomic: bool) -> Result<Answers, Error> {
         if batch.len() > BATCH_TASKS_MAX {
             let message = format!("at most {BATCH_TASKS_MAX} at once");
             return Err(Error::Invalid { field: "tasks", message });
         }
         if batch.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Answers::default());
         }
         let count = |submit: &Submit| submit.links.as_ref().map_or(0, |links| links.dependencies.len());
         bounded(batch.iter().map(count).sum(), BATCH_DEPENDENCIES_MAX)?;
@@ -84,7 +102,7 @@ impl Broker {
             true => self.insert(tasks, true, Instant::now()).await?,
             false => self.insert_gathered(tasks).await?,
         };
-        Ok(inserted.into_iter().zip(bodies).map(|(outcome, body)| answer(outcome, body)).collect())
+        Ok(Answers { outcomes: inserted.into_iter(), bodies: bodies.into_iter() })
     }
 
     /// `began` is when the first of the callers asked for it.

@@ -26,9 +26,22 @@ fn check(text: &str) -> Result<(), InvalidName> {
     if text.len() > NAME_BYTES_MAX {
         return Err(InvalidName::TooLong);
     }
-    let allowed = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-');
-    if text.as_bytes().iter().all(allowed) { Ok(()) } else { Err(InvalidName::Character) }
+    // Without a way out in between: short texts are through before a branch would have paid.
+    let allowed = text.bytes().fold(true, |all, byte| all & ALLOWED[usize::from(byte)]);
+    if allowed { Ok(()) } else { Err(InvalidName::Character) }
 }
+
+/// By byte. Every task has several names, so each byte is a look and no comparison.
+const ALLOWED: [bool; 256] = {
+    let mut allowed = [false; 256];
+    let mut byte = 0;
+    while byte < allowed.len() {
+        let it = byte as u8;
+        allowed[byte] = it.is_ascii_alphanumeric() || matches!(it, b'.' | b'_' | b':' | b'-');
+        byte += 1;
+    }
+    allowed
+};
 
 /// Kept in place up to a length that most have, and shared beyond. A task has several of these, which are made by one thread
 /// and dropped by another: without memory of their own there is none to give back, and no count that cores wait for each other at.

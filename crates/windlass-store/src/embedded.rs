@@ -5,7 +5,7 @@
 //! and then moves what changed into tables on disk (`checkpoint`, `tables`), and the log before it is used again. Opening is:
 //! read the tables, replay the rest of the log. Memory does not grow with the backlog.
 //!
-//! Files: `LOCK` (held while open), `FORMAT` (the version of everything here), `log/` (segments), `index.redb` (tables).
+//! Files: `LOCK` (held while open), `FORMAT` (the version of everything here), `log/` (segments), `index.redb` and `blocks/` (tables).
 //! An error of the disk or an inconsistency ends the store (`Store::failed`): nothing is acknowledged after it.
 
 mod answers;
@@ -57,7 +57,7 @@ pub use gauges::Activity;
 pub use open::Options;
 
 use claims::{Presence, Request, Waiter};
-use command::{Command, Submitted};
+use command::{Command, Submits};
 use engine::{Desk, Shared};
 use inbox::{Op, Reply};
 use machine::Machine;
@@ -276,7 +276,7 @@ impl Store for EmbeddedStore {
             ScheduleChange::Fire { tasks, .. } => std::mem::take(tasks),
             _ => Vec::new(),
         };
-        let tasks = tasks.into_iter().map(Submitted::from).collect();
+        let tasks = Submits::from(tasks);
         let command = Command::Schedule { write: Box::new(write), tasks };
         let entry = command.encode();
         self.send(command, entry, Reply::Scheduled).await
@@ -333,7 +333,7 @@ impl Store for EmbeddedStore {
         if let Some(refused) = insert.refusal() {
             return Ok(refused);
         }
-        let tasks = std::mem::take(&mut insert.tasks).into_iter().map(Submitted::from).collect();
+        let tasks = Submits::from(std::mem::take(&mut insert.tasks));
         let command = Command::Workflow { insert: Box::new(insert), tasks };
         let entry = command.encode();
         self.send(command, entry, Reply::Workflow).await

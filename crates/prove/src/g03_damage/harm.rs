@@ -36,16 +36,23 @@ impl fmt::Display for Harm {
 impl Harm {
     /// Draws some damage to the data in `dir`.
     pub(super) fn draw(dir: &Path, random: &mut StdRng) -> Result<Harm, Trouble> {
-        let segments = segments(dir)?;
+        let segments = files(dir, "log", "seg")?;
+        let blocks = files(dir, "blocks", "blk")?;
+        let block = blocks[random.random_range(0..blocks.len())].clone();
         let last = segments.last().cloned().ok_or_else(|| Trouble::failed("the data has no log"))?;
         let segment = segments[random.random_range(0..segments.len())].clone();
         let index = PathBuf::from("index.redb");
         let harm = match random.random_range(0..20) {
             0..9 => Harm::flip("flips in the log", dir, segment, random)?,
-            9..16 => Harm::flip("flips in the index", dir, index, random)?,
-            16 | 17 => Harm::truncate("cuts of the log", dir, segment, random)?,
-            18 => Harm::truncate("cuts of the index", dir, index, random)?,
-            _ => Harm { kind: "removed segments", file: segment, act: Act::Remove, may_tear: false },
+            9..13 => Harm::flip("flips in the index", dir, index, random)?,
+            13..16 => Harm::flip("flips in blocks", dir, block, random)?,
+            16 => Harm::truncate("cuts of the log", dir, segment, random)?,
+            17 => Harm::truncate("cuts of the index", dir, index, random)?,
+            18 => match random.random_bool(0.5) {
+                true => Harm::truncate("cuts of blocks", dir, block, random)?,
+                false => Harm::remove("removed blocks", block),
+            },
+            _ => Harm::remove("removed segments", segment),
         };
         let tail = last_frame(&fs::read(dir.join(&last))?).unwrap_or_default() as u64;
         let may_tear = harm.file == last
@@ -54,6 +61,10 @@ impl Harm {
                 Act::Truncate { .. } | Act::Remove => true,
             };
         Ok(Harm { may_tear, ..harm })
+    }
+
+    fn remove(kind: &'static str, file: PathBuf) -> Harm {
+        Harm { kind, file, act: Act::Remove, may_tear: false }
     }
 
     /// Mostly where something is written: most of a file is empty.
@@ -86,17 +97,17 @@ impl Harm {
     }
 }
 
-/// The segments of the log in order, relative to the directory.
-fn segments(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut segments = Vec::new();
-    for entry in fs::read_dir(dir.join("log"))? {
-        let name = PathBuf::from("log").join(entry?.file_name());
-        if name.extension().is_some_and(|extension| extension == "seg") {
-            segments.push(name);
+/// The files of one kind in order, relative to the directory.
+fn files(dir: &Path, folder: &str, extension: &str) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir.join(folder))? {
+        let name = PathBuf::from(folder).join(entry?.file_name());
+        if name.extension().is_some_and(|found| found == extension) {
+            files.push(name);
         }
     }
-    segments.sort();
-    Ok(segments)
+    files.sort();
+    Ok(files)
 }
 
 const HEADER_BYTES: usize = 4096;
@@ -122,7 +133,7 @@ fn last_frame(bytes: &[u8]) -> Option<usize> {
 
 /// Changes the payload of the newest task in the log and corrects the checksums: what a reader without checks would see.
 pub(super) fn forge(dir: &Path) -> Result<(), Trouble> {
-    for segment in segments(dir)?.into_iter().rev() {
+    for segment in files(dir, "log", "seg")?.into_iter().rev() {
         let path = dir.join(segment);
         let mut bytes = fs::read(&path)?;
         for (at, padded) in frames(&bytes).into_iter().rev() {

@@ -163,8 +163,8 @@ async fn drain(store: &EmbeddedStore, expected: &Tasks, reading: Reading) -> Res
 
 /// Everything but what is not a file.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to.join("log"))?;
-    for folder in ["", "log"] {
+    for folder in ["", "log", "blocks"] {
+        fs::create_dir_all(to.join(folder))?;
         for entry in fs::read_dir(from.join(folder))? {
             let entry = entry?;
             if entry.file_type()?.is_file() {

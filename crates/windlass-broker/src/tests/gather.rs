@@ -115,7 +115,7 @@ async fn in_order(broker: &Broker, callers: Vec<Vec<Submit>>) -> Vec<Vec<Result<
     let mut answers = Vec::new();
     for caller in begun {
         let outcomes = caller.await.unwrap();
-        answers.push(outcomes.into_iter().map(|outcome| outcome.map(|it| it.task.record)).collect());
+        answers.push(outcomes.map(|outcome| outcome.map(|it| it.task.record)).collect());
     }
     answers
 }

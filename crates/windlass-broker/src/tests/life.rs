@@ -115,8 +115,8 @@ async fn one_id_is_one_task() {
     refused(broker.submit(submit(2)).await, "task_exists");
 
     let batch = || vec![named("b"), submit(2), named("c")];
-    let codes = |outcomes: Vec<Result<crate::Submitted, Error>>| -> Vec<&'static str> {
-        outcomes.into_iter().map(|outcome| outcome.map_or_else(|error| error.code(), |_| "ok")).collect()
+    let codes = |outcomes: crate::Answers| -> Vec<&'static str> {
+        outcomes.map(|outcome| outcome.map_or_else(|error| error.code(), |_| "ok")).collect()
     };
     let outcomes = broker.submit_batch(batch(), true).await.unwrap();
     assert_eq!(codes(outcomes), ["aborted", "task_exists", "aborted"]);

@@ -10,10 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use redb::Database;
 
 use super::engine::Shared;
-use super::tables::Snapshot;
+use super::tables::Tables;
 use crate::log::Reclaimer;
 use crate::store::Error;
 
@@ -87,14 +86,14 @@ impl Bell {
 }
 
 /// The body of the checkpointer's thread. Returns when the store closes, after everything is saved.
-pub(super) fn run(shared: &Arc<Shared>, database: &Database, log: &Reclaimer) -> Result<(), Error> {
+pub(super) fn run(shared: &Arc<Shared>, tables: &mut Tables, log: &Reclaimer) -> Result<(), Error> {
     loop {
         let reason = shared.bell.wait();
         // A disk without room would fail half-way through; the log goes on in the room that is kept for it.
         if shared.space.is_exhausted() {
             shared.bell.save_within(shared.limits.interval);
         } else if shared.failed().is_none() {
-            save(shared, database, Some(log))?;
+            save(shared, tables, Some(log))?;
         }
         if matches!(reason, Reason::Close) {
             return Ok(());
@@ -103,7 +102,7 @@ pub(super) fn run(shared: &Arc<Shared>, database: &Database, log: &Reclaimer) ->
 }
 
 /// One checkpoint.
-pub(super) fn save(shared: &Shared, database: &Database, log: Option<&Reclaimer>) -> Result<(), Error> {
+pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>) -> Result<(), Error> {
     let frame = {
         let mut machine = shared.machine.lock();
         if !machine.can_be_saved() {
@@ -113,8 +112,8 @@ pub(super) fn save(shared: &Shared, database: &Database, log: Option<&Reclaimer>
         machine.freeze()
     };
     let began = Instant::now();
-    write::write(database, &frame)?;
-    let snapshot = Snapshot::take(database)?;
+    write::write(tables, &frame)?;
+    let snapshot = tables.snapshot()?;
     let applied = frame.meta.applied;
     let tasks = frame.slots.len();
     drop(frame);

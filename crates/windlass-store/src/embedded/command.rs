@@ -20,7 +20,7 @@ use crate::store::{Claim, Insert, InsertWorkflow, Restore, SetLimit, Settle, Wri
 #[derive(Debug)]
 pub(super) enum Command {
     Insert {
-        tasks: Vec<Submitted>,
+        tasks: Submits,
         atomic: bool,
         max_depth: Option<u64>,
     },
@@ -42,7 +42,7 @@ pub(super) enum Command {
     /// The tasks of a fire are beside it.
     Schedule {
         write: Box<WriteSchedule>,
-        tasks: Vec<Submitted>,
+        tasks: Submits,
     },
     Operate {
         write: Box<WriteOperation>,
@@ -50,7 +50,7 @@ pub(super) enum Command {
     /// The tasks are beside it.
     Workflow {
         insert: Box<InsertWorkflow>,
-        tasks: Vec<Submitted>,
+        tasks: Submits,
     },
     Settle {
         settles: Vec<Settle>,
@@ -60,16 +60,33 @@ pub(super) enum Command {
     },
 }
 
-/// A new task with its body in the form in which it is kept.
-#[derive(Debug)]
-pub(super) struct Submitted {
-    pub(super) task: NewTask,
-    pub(super) body: Bytes,
+/// New tasks, and their bodies in the form in which they are kept: side by side, so that the tasks stay where they are.
+#[derive(Debug, Default)]
+pub(super) struct Submits {
+    pub(super) tasks: Vec<NewTask>,
+    pub(super) bodies: Vec<Bytes>,
 }
 
-impl From<NewTask> for Submitted {
-    fn from(task: NewTask) -> Self {
-        Self { body: codec::encode_body(&task.body), task }
+impl Submits {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&NewTask, &Bytes)> {
+        self.tasks.iter().zip(&self.bodies)
+    }
+
+    pub(super) fn decode(messages: Vec<NewTaskMessage>) -> Result<Self, Undecodable> {
+        let parts = messages.into_iter().map(NewTaskMessage::into_parts).collect::<Result<Vec<_>, _>>()?;
+        let (tasks, bodies) = parts.into_iter().unzip();
+        Ok(Self { tasks, bodies })
+    }
+
+    /// Bodies that were read are slices of a large block; what is kept of it must not keep the block.
+    pub(super) fn detached(self) -> Self {
+        Self { bodies: self.bodies.iter().map(|body| Bytes::copy_from_slice(body)).collect(), ..self }
+    }
+}
+
+impl From<Vec<NewTask>> for Submits {
+    fn from(tasks: Vec<NewTask>) -> Self {
+        Self { bodies: tasks.iter().map(|task| codec::encode_body(&task.body)).collect(), tasks }
     }
 }
 
@@ -158,9 +175,8 @@ impl Command {
         let bodies = writer.encode(&mut buffer);
         rest.encode_raw(&mut buffer);
         let entry = Bytes::from(buffer);
-        let submitted = |(task, body)| Submitted { task, body: entry.slice(body) };
-        let tasks = tasks.into_iter().zip(bodies).map(submitted).collect();
-        (Command::Insert { tasks, atomic, max_depth }, entry)
+        let bodies = bodies.into_iter().map(|body| entry.slice(body)).collect();
+        (Command::Insert { tasks: Submits { tasks, bodies }, atomic, max_depth }, entry)
     }
 
     /// The entry of any other command.
@@ -186,11 +202,7 @@ impl Command {
     pub(super) fn decode(bytes: Bytes) -> Result<Command, Undecodable> {
         let entry = Entry::decode(bytes)?;
         if let Some(insert) = entry.insert {
-            let submitted = |message: NewTaskMessage| -> Result<Submitted, Undecodable> {
-                let (task, body) = message.into_parts()?;
-                Ok(Submitted { task, body })
-            };
-            let tasks = insert.tasks.into_iter().map(submitted).collect::<Result<_, _>>()?;
+            let tasks = Submits::decode(insert.tasks)?;
             return Ok(Command::Insert { tasks, atomic: insert.atomic, max_depth: insert.max_depth });
         }
         if let Some(claim) = entry.claim {

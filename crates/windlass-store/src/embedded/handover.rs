@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use foldhash::HashSet;
 use parking_lot::Mutex;
-use windlass_core::Name;
 use windlass_core::flow::Scope;
+use windlass_core::{Name, NewTask};
 
 use super::claims::Waiter;
-use super::command::{Command, Submitted};
+use super::command::Command;
 use super::engine::Shared;
 use super::inbox::{Op, Reply};
 use super::machine::Machine;
@@ -64,18 +64,17 @@ pub(super) fn hand_over(shared: &Shared, ops: &mut Vec<Op>) {
     let mut woken = Vec::new();
     for op in ops.iter() {
         let Command::Insert { tasks, .. } = &op.command else { continue };
-        let same_lane =
-            |a: &Submitted, b: &Submitted| a.task.queue == b.task.queue && a.task.kind == b.task.kind;
-        for group in tasks.chunk_by(same_lane) {
-            let first = &group[0].task;
+        let same_lane = |a: &NewTask, b: &NewTask| a.queue == b.queue && a.kind == b.kind;
+        for group in tasks.tasks.chunk_by(same_lane) {
+            let first = &group[0];
             if limited && shared.limited.holds(&first.queue, &first.kind) {
                 continue;
             }
-            let ready = |new: &&Submitted| {
+            let ready = |new: &&NewTask| {
                 // Where there are limits, one with a key may have to wait: only the state knows.
-                new.task.scheduled_at.is_none_or(|at| at <= new.task.created_at)
-                    && !(limited && new.task.key.is_some())
-                    && new.task.body.dependencies().is_empty()
+                new.scheduled_at.is_none_or(|at| at <= new.created_at)
+                    && !(limited && new.key.is_some())
+                    && new.body.dependencies().is_empty()
             };
             let count = group.iter().filter(ready).count();
             woken.extend(shared.take_waiters(&first.queue, &first.kind, count));

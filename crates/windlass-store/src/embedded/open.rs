@@ -9,20 +9,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
-use redb::Database;
 use tokio::sync::watch;
 use windlass_core::{Change, Payload};
 
 use super::EmbeddedStore;
 use super::checkpoint::{self, Bell};
-use super::command::{Command, Submitted};
+use super::command::Command;
 use super::engine::{self, COMMITTERS, Desk, MemoryLimits, Shared};
 use super::gauges::Gauges;
 use super::handover::Limited;
 use super::inbox::{Inbox, Pace};
 use super::machine::Machine;
 use super::space::Space;
-use super::tables::{self, Snapshot};
+use super::tables::Tables;
 use crate::clock::Clock;
 use crate::log::{self, Log, Reclaimer, SyncMode};
 use crate::store::{Durability, Error, Signals};
@@ -30,11 +29,16 @@ use crate::waiting::Waiting;
 
 /// The version of everything in the directory. 2: neighbouring tasks share a row of the index. 3: unique keys, keys of flow, a
 /// number for why a task was cancelled, tasks that move between queues, operations, a lane for ended tasks that others wait for. 4: neighbouring keys of flow share a row.
-const FORMAT: u32 = 4;
+/// 5: blocks of tasks stand in files beside the index.
+const FORMAT: u32 = 5;
+/// What this version reads as it is, and adds to in its own way.
+const FORMAT_BEFORE: u32 = 4;
 const FORMAT_WORD: &str = "windlass-data";
 
 /// Changed tasks of this size may stay in memory for the whole interval; more than that is saved soon.
 const LASTING_BYTES: usize = 8 << 20;
+/// A file of blocks is never larger, whatever a file of the log is.
+const BLOCKS_BYTES_MAX: u64 = 1 << 30;
 /// The saver's niceness: below the hot path, above what is idle.
 const SAVER_NICE: i32 = 5;
 
@@ -42,6 +46,7 @@ const SAVER_NICE: i32 = 5;
 pub struct Options {
     pub dir: PathBuf,
     pub durability: Durability,
+    /// Of a file of the log. A file of blocks takes twice as much.
     pub segment_bytes: u64,
     /// New tasks are refused while less than this is free on the disk.
     pub disk_reserve_bytes: u64,
@@ -110,10 +115,11 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
     fs::create_dir_all(&options.dir).map_err(io_error("make the data directory", &options.dir))?;
     let lock = lock(&options.dir)?;
     check_format(&options.dir)?;
-    let database = tables::open(&options.dir.join("index.redb"), options.cache_bytes, options.verify_bytes)?;
+    let block_bytes = (2 * options.segment_bytes).min(BLOCKS_BYTES_MAX) as u32;
+    let mut tables = Tables::open(&options.dir, options.cache_bytes, options.verify_bytes, block_bytes)?;
     let signals = Arc::new(Signals::observed());
-    let snapshot = Snapshot::take(&database)?;
-    let machine = Machine::load(snapshot, options.window_entries, Arc::clone(&clock), Arc::clone(&signals))?;
+    let machine =
+        Machine::load(tables.snapshot()?, options.window_entries, Arc::clone(&clock), Arc::clone(&signals))?;
     let limits = MemoryLimits {
         checkpoint_bytes: options.checkpoint_bytes,
         lasting_bytes: options.checkpoint_bytes.min(LASTING_BYTES),
@@ -136,7 +142,7 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
         turn: Condvar::new(),
         limited: Limited::default(),
     });
-    let log = replay(&options, &shared, &database)?;
+    let log = replay(&options, &shared, &mut tables)?;
     {
         let mut machine = shared.machine.lock();
         machine.renew_leases()?;
@@ -146,11 +152,11 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
             shared.bell.save_within(shared.limits.time_for(machine.dirty_bytes()));
         }
     }
-    start(&options, shared, database, log, lock)
+    start(&options, shared, tables, log, lock)
 }
 
 /// Opens the log and applies what the tables do not contain, saving on the way if it is much.
-fn replay(options: &Options, shared: &Arc<Shared>, database: &Database) -> Result<Log, Error> {
+fn replay(options: &Options, shared: &Arc<Shared>, tables: &mut Tables) -> Result<Log, Error> {
     let sync = match options.durability {
         Durability::Sync | Durability::IntervalMs(_) => SyncMode::Always,
         Durability::Os | Durability::Snapshots | Durability::None => SyncMode::Never,
@@ -171,7 +177,7 @@ fn replay(options: &Options, shared: &Arc<Shared>, database: &Database) -> Resul
         let grown = machine.dirty_bytes() > shared.limits.checkpoint_bytes;
         drop(machine);
         if grown && !shared.space.is_exhausted() {
-            checkpoint::save(shared, database, nothing_to_release)?;
+            checkpoint::save(shared, tables, nothing_to_release)?;
         }
         Ok(())
     };
@@ -187,8 +193,7 @@ fn replay(options: &Options, shared: &Arc<Shared>, database: &Database) -> Resul
 fn detach(command: Command) -> Command {
     match command {
         Command::Insert { tasks, atomic, max_depth } => {
-            let copy = |new: Submitted| Submitted { body: Bytes::copy_from_slice(&new.body), task: new.task };
-            Command::Insert { tasks: tasks.into_iter().map(copy).collect(), atomic, max_depth }
+            Command::Insert { tasks: tasks.detached(), atomic, max_depth }
         }
         Command::Commit { mut transitions } => {
             transitions.iter_mut().for_each(|transition| own(&mut transition.change));
@@ -212,7 +217,7 @@ type ThreadBody = Box<dyn FnOnce(&Arc<Shared>) -> Result<(), Error> + Send>;
 fn start(
     options: &Options,
     shared: Arc<Shared>,
-    database: Database,
+    mut tables: Tables,
     log: Log,
     lock: Ownership,
 ) -> Result<Arc<EmbeddedStore>, Error> {
@@ -247,7 +252,7 @@ fn start(
             if let Err(error) = rustix::process::setpriority_process(None, SAVER_NICE) {
                 tracing::debug!(%error, "the saver runs at normal priority");
             }
-            checkpoint::run(shared, &database, &reclaimer)
+            checkpoint::run(shared, &mut tables, &reclaimer)
         }),
     )?;
     drop(lock);
@@ -290,6 +295,7 @@ fn check_format(dir: &Path) -> Result<(), Error> {
             let version = text.trim().strip_prefix(FORMAT_WORD).and_then(|rest| rest.trim().parse().ok());
             match version {
                 Some(FORMAT) => Ok(()),
+                Some(FORMAT_BEFORE) => write_format(dir),
                 Some(found) => Err(Error::Version { found, known: FORMAT }),
                 None => Err(Error::Damaged(format!("{} is not a format file", path.display()))),
             }
@@ -298,15 +304,18 @@ fn check_format(dir: &Path) -> Result<(), Error> {
             if dir.join("index.redb").exists() {
                 return Err(Error::Damaged(format!("{} is missing", path.display())));
             }
-            let temporary = dir.join("FORMAT.new");
-            fs::write(&temporary, format!("{FORMAT_WORD} {FORMAT}\n"))
-                .map_err(io_error("write", &temporary))?;
-            File::open(&temporary).and_then(|file| file.sync_all()).map_err(io_error("sync", &temporary))?;
-            fs::rename(&temporary, &path).map_err(io_error("rename", &temporary))?;
-            File::open(dir).and_then(|dir| dir.sync_all()).map_err(io_error("sync", dir))
+            write_format(dir)
         }
         Err(error) => Err(io_error("read", &path)(error)),
     }
+}
+
+fn write_format(dir: &Path) -> Result<(), Error> {
+    let temporary = dir.join("FORMAT.new");
+    fs::write(&temporary, format!("{FORMAT_WORD} {FORMAT}\n")).map_err(io_error("write", &temporary))?;
+    File::open(&temporary).and_then(|file| file.sync_all()).map_err(io_error("sync", &temporary))?;
+    fs::rename(&temporary, dir.join("FORMAT")).map_err(io_error("rename", &temporary))?;
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(io_error("sync", dir))
 }
 
 fn io_error(context: &'static str, path: &Path) -> impl Fn(io::Error) -> Error + use<> {

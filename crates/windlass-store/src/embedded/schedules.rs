@@ -14,7 +14,7 @@ use windlass_core::schedule::{
 use windlass_core::{Body, Name, NewTask, Payload, TaskId};
 
 use super::codec::{self, NewTaskMessage, Undecodable};
-use super::command::Submitted;
+use super::command::Submits;
 pub(super) use super::tables::named::Changed;
 use super::tables::named::{self, Rows};
 use crate::schedules::Schedules;
@@ -102,7 +102,7 @@ struct FireMessage {
 
 impl ScheduleEntry {
     /// The tasks of a fire come apart, with their bodies in the form in which they are kept.
-    pub(super) fn new(write: &WriteSchedule, tasks: &[Submitted]) -> Self {
+    pub(super) fn new(write: &WriteSchedule, tasks: &Submits) -> Self {
         let mut entry = Self { id: write.id.as_str().to_owned(), ..Default::default() };
         match &write.change {
             ScheduleChange::Put { schedule, seen } => {
@@ -114,20 +114,16 @@ impl ScheduleEntry {
                 entry.progress = Some(advance.progress.into());
                 entry.fires = advance.fires.iter().map(Into::into).collect();
                 entry.tasks =
-                    tasks.iter().map(|new| NewTaskMessage::new(&new.task, new.body.clone())).collect();
+                    tasks.iter().map(|(task, body)| NewTaskMessage::new(task, body.clone())).collect();
             }
             ScheduleChange::Remove { seen } => entry.seen = Some(*seen),
         }
         entry
     }
 
-    pub(super) fn into_write(self) -> Result<(WriteSchedule, Vec<Submitted>), Undecodable> {
+    pub(super) fn into_write(self) -> Result<(WriteSchedule, Submits), Undecodable> {
         let id = codec::name(&self.id)?;
-        let submitted = |message: NewTaskMessage| -> Result<Submitted, Undecodable> {
-            let (task, body) = message.into_parts()?;
-            Ok(Submitted { task, body: Bytes::copy_from_slice(&body) })
-        };
-        let tasks = self.tasks.into_iter().map(submitted).collect::<Result<_, _>>()?;
+        let tasks = Submits::decode(self.tasks)?.detached();
         let unconditional = || codec::wrong("a schedule written without a revision");
         let change = match (self.put, self.progress) {
             (Some(put), _) => {

@@ -1,34 +1,33 @@
-//! The tables of a checkpoint, in redb.
+//! The tables of a checkpoint: a tree in redb, and blocks of tasks that it points to.
 //!
-//! Rows are made for few large writes: neighbouring tasks share a row (`block`), and so do neighbouring entries of an order
-//! or a list (`set`). Every value that a task is found or rebuilt from carries a checksum over key and value, because redb
+//! Rows are made for few large writes: neighbouring tasks share a block (`block`), which stands in a file beside the tree (`heap`),
+//! and neighbouring entries of an order or a list share a row (`set`). Every value that a task is found or rebuilt from carries a checksum over key and value, because redb
 //! verifies its pages only when it repairs: a flipped bit is found when it is read, and never served.
 
 pub(super) mod block;
+pub(super) mod heap;
 pub(super) mod ids;
 pub(super) mod named;
+mod open;
 mod saved;
 pub(super) mod seal;
 pub(super) mod set;
 
-use std::fs::{self, File};
-use std::io;
-use std::path::Path;
-
 use bytes::Bytes;
 use parking_lot::Mutex;
 use prost::Message;
-use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, TableDefinition, WriteTransaction};
-use windlass_core::flow::Delta;
+use redb::{ReadOnlyTable, ReadTransaction, TableDefinition};
 
 use self::block::{BLOCK_TASKS, entries};
+use self::heap::{Files, Place};
+pub(super) use self::open::Tables;
 pub(super) use self::saved::{LaneMessage, MetaMessage, QueueMessage, Saved};
 use self::set::{SPAN, Set};
 use super::edges::{self, EDGES};
 use super::flow;
-use super::holders::{self, KeyTable};
-use super::operations::{self, Register};
-use super::schedules::{self, Book};
+use super::holders::KeyTable;
+use super::operations::Register;
+use super::schedules::Book;
 use super::workflows;
 use crate::store::Error;
 
@@ -37,7 +36,7 @@ pub(super) type OrderKey = (u32, u64, u64);
 /// `(queue, state, seq)`: tasks by state for lists.
 pub(super) type ListingKey = (u32, u8, u64);
 
-/// Blocks of tasks by number.
+/// Blocks of tasks by number: where they stand in the heap.
 pub(super) const TASKS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("tasks");
 /// Records and bodies that stand apart, by `(seq, part)`.
 pub(super) const LARGE: TableDefinition<'static, (u64, u8), &[u8]> = TableDefinition::new("large");
@@ -59,70 +58,6 @@ pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::
 pub(super) const RECORD_PART: u8 = 0;
 pub(super) const BODY_PART: u8 = 1;
 
-/// Opens or makes the index file. `cache_bytes` bounds what redb keeps in memory; a file of up to `verify_bytes` is
-/// verified whole.
-pub(super) fn open(path: &Path, cache_bytes: usize, verify_bytes: u64) -> Result<Database, Error> {
-    if !path.exists() {
-        make(path)?;
-    }
-    let mut database =
-        Database::builder().set_cache_size(cache_bytes).create(path).map_err(failed("open the index"))?;
-    if fs::metadata(path).is_ok_and(|file| file.len() <= verify_bytes) {
-        verify(&mut database)?;
-    }
-    // A reader must find every table, also in a file that was just made.
-    let write = begin_write(&database)?;
-    write.open_table(TASKS).map_err(failed("make a table"))?;
-    write.open_table(LARGE).map_err(failed("make a table"))?;
-    write.open_table(DATED_IDS).map_err(failed("make a table"))?;
-    write.open_table(IDS).map_err(failed("make a table"))?;
-    write.open_table(ORDER).map_err(failed("make a table"))?;
-    write.open_table(MOVED).map_err(failed("make a table"))?;
-    write.open_table(LISTING).map_err(failed("make a table"))?;
-    for table in [QUEUES, LANES] {
-        write.open_table(table).map_err(failed("make a table"))?;
-    }
-    write.open_table(META).map_err(failed("make a table"))?;
-    schedules::write(&write, &Vec::new())?;
-    holders::write(&write, &Default::default())?;
-    operations::write(&write, &Vec::new())?;
-    flow::write(&write, &Delta::default())?;
-    edges::write(&write, &Default::default())?;
-    workflows::write(&write, &workflows::Changed::default())?;
-    write.commit().map_err(failed("make the tables"))?;
-    Ok(database)
-}
-
-/// Checks every page, so that a flipped bit in a key or a branch cannot make a task invisible. If the last checkpoint is
-/// damaged redb goes back to the one before; the log tells whether what is missing can be replayed.
-fn verify(database: &mut Database) -> Result<(), Error> {
-    let damaged = |error: redb::DatabaseError| Error::Damaged(format!("the index: {error}"));
-    if !database.check_integrity().map_err(damaged)? {
-        tracing::warn!("the index was damaged and has been repaired");
-    }
-    Ok(())
-}
-
-/// Makes the file under another name first: a crash half-way through must not leave one that cannot be opened.
-fn make(path: &Path) -> Result<(), Error> {
-    let unfinished = path.with_extension("new");
-    match fs::remove_file(&unfinished) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("make the index")(error)),
-        _ => {}
-    }
-    drop(Database::create(&unfinished).map_err(failed("make the index"))?);
-    fs::rename(&unfinished, path).map_err(failed("make the index"))?;
-    let dir = path.parent().unwrap_or_else(|| Path::new("."));
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed("make the index"))
-}
-
-/// A write that survives a crash without a repair at the next opening.
-pub(super) fn begin_write(database: &Database) -> Result<WriteTransaction, Error> {
-    let mut write = database.begin_write().map_err(failed("begin a checkpoint"))?;
-    write.set_quick_repair(true);
-    Ok(write)
-}
-
 /// The tables as of one checkpoint.
 pub(super) struct Snapshot {
     tasks: ReadOnlyTable<u64, &'static [u8]>,
@@ -135,6 +70,7 @@ pub(super) struct Snapshot {
     keys: KeyTable,
     edges: edges::Table,
     workflows: workflows::Tables,
+    files: Files,
     read: ReadTransaction,
     latest: Mutex<Option<(u64, Bytes)>>,
 }
@@ -156,8 +92,7 @@ pub(super) struct Row {
 type Entries<'a, T> = Box<dyn Iterator<Item = Result<T, Error>> + 'a>;
 
 impl Snapshot {
-    pub(super) fn take(database: &Database) -> Result<Snapshot, Error> {
-        let read = database.begin_read().map_err(failed("read the index"))?;
+    fn take(read: ReadTransaction, files: Files) -> Result<Snapshot, Error> {
         Ok(Snapshot {
             tasks: read.open_table(TASKS).map_err(failed("open a table"))?,
             large: read.open_table(LARGE).map_err(failed("open a table"))?,
@@ -169,6 +104,7 @@ impl Snapshot {
             keys: KeyTable::open(&read)?,
             edges: read.open_table(EDGES).map_err(failed("open a table"))?,
             workflows: workflows::Tables::open(&read)?,
+            files,
             read,
             latest: Mutex::new(None),
         })
@@ -202,7 +138,7 @@ impl Snapshot {
             return Ok(Some(bytes.clone()));
         }
         let Some(value) = self.tasks.get(number).map_err(failed("read a task"))? else { return Ok(None) };
-        let bytes = Bytes::copy_from_slice(seal::open(number, value.value())?);
+        let bytes = block_at(&self.files, number, value.value())?;
         *latest = Some((number, bytes.clone()));
         Ok(Some(bytes))
     }
@@ -273,7 +209,8 @@ impl Snapshot {
         let range = self.tasks.range(..=before / BLOCK_TASKS).map_err(failed("list tasks"))?;
         type Records = Vec<Result<(u64, Bytes), Error>>;
         let read = move |block: u64, value: &[u8]| -> Result<Records, Error> {
-            let found = entries(block, seal::open(block, value)?)?.into_iter().rev();
+            let bytes = block_at(&self.files, block, value)?;
+            let found = entries(block, &bytes)?.into_iter().rev();
             let record = |entry: block::Entry<'_>| match entry.record {
                 Some(record) => Ok((entry.seq, Bytes::copy_from_slice(record))),
                 None => Ok((entry.seq, self.apart(entry.seq, RECORD_PART)?)),
@@ -339,6 +276,14 @@ impl Snapshot {
             queues: read_all(&queues)?.into_iter().map(decode).collect::<Result<_, _>>()?,
             lanes: read_all(&lanes)?.into_iter().map(decode).collect::<Result<_, _>>()?,
         })
+    }
+}
+
+/// The block that a value of [`TASKS`] stands for.
+pub(super) fn block_at(files: &Files, number: u64, value: &[u8]) -> Result<Bytes, Error> {
+    match Place::read(number, value)? {
+        Some(place) => heap::read(files, number, place),
+        None => Ok(Bytes::copy_from_slice(seal::open(number, value)?)),
     }
 }
 

@@ -9,11 +9,13 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use bytes::Bytes;
+use redb::ReadableTable;
 use windlass_core::choice::{Mode, Queue};
 use windlass_core::limits::CLAIM_EXPIRED_MAX;
 use windlass_core::{Body, Change, Name, NewTask, Payload, Priority, Record, TaskId, Transition, retry};
 
 use super::here::Place;
+use super::tables::{TASKS, Tables, seal};
 use super::{EmbeddedStore, Options};
 use crate::clock::ManualClock;
 use crate::store::{Claim, Committed, Durability, Error, Insert, Inserted, List, Store};
@@ -154,12 +156,48 @@ async fn another_format_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
+async fn the_format_before_is_taken_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await.unwrap();
+    add(&store, (0..40).map(|n| task(&format!("{n:02}"))).collect()).await.unwrap();
+    store.close().await.unwrap();
+    // As it was: blocks in the index, and no files for them.
+    {
+        let tables = Tables::open(dir.path(), 1 << 20, 0, 1 << 20).unwrap();
+        let write = tables.begin_write().unwrap();
+        {
+            let mut tree = write.open_table(TASKS).unwrap();
+            for number in 0..3 {
+                let value = tree.get(number).unwrap().unwrap().value().to_vec();
+                let mut block = tables.heap.block(number, &value).unwrap().to_vec();
+                tree.insert(number, seal::close(number, &mut block)).unwrap();
+            }
+        }
+        write.delete_table(redb::TableDefinition::<u32, &[u8]>::new("block_files")).unwrap();
+        write.commit().unwrap();
+    }
+    fs::remove_dir_all(dir.path().join("blocks")).unwrap();
+    fs::write(dir.path().join("FORMAT"), "windlass-data 4\n").unwrap();
+    let small = || Options { checkpoint_bytes: 8 << 10, ..options(dir.path()) };
+    let store = EmbeddedStore::open(small(), ManualClock::shared()).await.unwrap();
+    assert_eq!(fs::read_to_string(dir.path().join("FORMAT")).unwrap(), "windlass-data 5\n");
+    change(&store, "05", |_| Change::Removed { at: 1 }).await;
+    add(&store, vec![task("40")]).await.unwrap();
+    store.close().await.unwrap();
+    let store = open(dir.path()).await.unwrap();
+    let ids = store.claim(claim(100, 0)).await.unwrap();
+    let ids: Vec<String> = ids.iter().map(|task| task.record.id.to_string()).collect();
+    assert_eq!(ids, (0..41).filter(|n| *n != 5).map(|n| format!("{n:02}")).collect::<Vec<_>>());
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_flipped_bit_in_a_stored_payload_is_found_and_ends_the_store() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await.unwrap();
     add(&store, vec![task("a")]).await.unwrap();
     store.close().await.unwrap();
-    let path = dir.path().join("index.redb");
+    let path = dir.path().join("blocks/0000000001.blk");
     let mut bytes = fs::read(&path).unwrap();
     let payload = [b'7'; 100];
     let at = bytes

@@ -12,7 +12,7 @@ use windlass_core::limits::PAGE_ROWS_MAX;
 use windlass_core::{Name, StateName, Workflow};
 
 use super::codec::{self, NewTaskMessage, Undecodable};
-use super::command::Submitted;
+use super::command::Submits;
 use super::overlay::{Overlay, Rows};
 use super::tables::{failed, seal};
 use crate::store::{Error, InsertWorkflow, ListWorkflows};
@@ -39,22 +39,18 @@ pub(super) struct WorkflowEntry {
 }
 
 impl WorkflowEntry {
-    pub(super) fn new(insert: &InsertWorkflow, tasks: &[Submitted]) -> Self {
+    pub(super) fn new(insert: &InsertWorkflow, tasks: &Submits) -> Self {
         Self {
             id: insert.id.as_str().to_owned(),
             created_at: insert.created_at,
             fingerprint: insert.fingerprint.to_vec(),
             max_depth: insert.max_depth,
-            tasks: tasks.iter().map(|new| NewTaskMessage::new(&new.task, new.body.clone())).collect(),
+            tasks: tasks.iter().map(|(task, body)| NewTaskMessage::new(task, body.clone())).collect(),
         }
     }
 
-    pub(super) fn into_insert(self) -> Result<(InsertWorkflow, Vec<Submitted>), Undecodable> {
-        let submitted = |message: NewTaskMessage| -> Result<Submitted, Undecodable> {
-            let (task, body) = message.into_parts()?;
-            Ok(Submitted { task, body: Bytes::copy_from_slice(&body) })
-        };
-        let tasks = self.tasks.into_iter().map(submitted).collect::<Result<_, _>>()?;
+    pub(super) fn into_insert(self) -> Result<(InsertWorkflow, Submits), Undecodable> {
+        let tasks = Submits::decode(self.tasks)?.detached();
         let insert = InsertWorkflow {
             id: codec::name(&self.id)?,
             created_at: self.created_at,

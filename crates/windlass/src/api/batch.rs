@@ -84,10 +84,10 @@ pub(crate) async fn submit_checked(
         }));
     }
     // One bad task keeps out all others of an atomic batch, whether the edge finds it or the store.
-    let mut outcomes = if atomic && batch.len() < slots.len() {
-        vec![Err(Error::Aborted); batch.len()].into_iter()
-    } else {
-        state.broker.submit_batch(batch, atomic).await?.into_iter()
+    let aborted = atomic && batch.len() < slots.len();
+    let mut outcomes: Box<dyn Iterator<Item = _> + Send> = match aborted {
+        true => Box::new(batch.into_iter().map(|_| Err(Error::Aborted))),
+        false => Box::new(state.broker.submit_batch(batch, atomic).await?),
     };
     Ok(slots.into_iter().map(|slot| settle(slot, &mut outcomes)).collect())
 }

@@ -1,7 +1,8 @@
 //! Answers as frames: ACK for what was done, NACK with the problem for what was refused.
 
 use serde::Serialize;
-use windlass_broker::{Error, Submitted};
+use windlass_broker::{Answers, Error, Submitted};
+use windlass_core::limits::FRAME_ANSWERS_BYTES_MAX;
 use windlass_proto::tcp::{self, Kind, TaskAnswer};
 
 use super::job::Done;
@@ -10,11 +11,13 @@ use crate::api::problem::Refused;
 /// ACK with `{}`.
 const DONE: [u8; 7] = [0, 0, 0, 3, Kind::Ack as u8, b'{', b'}'];
 
+/// What answers to neighbours may differ by.
+const ROOM_BETWEEN: usize = 16;
+
 /// Adds the frames of a job, one for each of its requests.
 pub(super) fn write(out: &mut Vec<u8>, done: Done) {
     match done {
-        // Looked at where they are: a task is large.
-        Done::Submitted(outcomes) => outcomes.iter().for_each(|outcome| submitted(out, outcome)),
+        Done::Submitted(outcomes) => submitted(out, outcomes),
         Done::Finished(outcomes) => outcomes.into_iter().for_each(|outcome| match outcome {
             Ok(()) => out.extend_from_slice(&DONE),
             Err(error) => refuse(out, error.into()),
@@ -31,11 +34,19 @@ pub(super) fn write(out: &mut Vec<u8>, done: Done) {
     }
 }
 
-fn submitted(out: &mut Vec<u8>, outcome: &Result<Submitted, Error>) {
-    match outcome {
+/// Mostly they are as long as the first, for which there is room: growing step by step would copy them again and again.
+fn submitted(out: &mut Vec<u8>, mut outcomes: Answers) {
+    let one = |out: &mut Vec<u8>, outcome: Result<Submitted, Error>| match outcome {
         Ok(submitted) => accept(out, |out| TaskAnswer::write(&submitted.task, out)),
-        Err(error) => refuse(out, error.clone().into()),
+        Err(error) => refuse(out, error.into()),
+    };
+    let start = out.len();
+    if let Some(first) = outcomes.next() {
+        one(out, first);
     }
+    let room = (out.len() - start + ROOM_BETWEEN) * outcomes.len();
+    out.reserve(room.min(FRAME_ANSWERS_BYTES_MAX));
+    outcomes.for_each(|outcome| one(out, outcome));
 }
 
 /// A frame of its own, about `room` long.

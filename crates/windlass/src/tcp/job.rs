@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
-use windlass_broker::{Broker, ClaimRequest, Error, Finish, Submit, Submitted};
+use windlass_broker::{Answers, Broker, ClaimRequest, Error, Finish, Submit};
 use windlass_core::{Name, TaskId};
 use windlass_proto::rest::{BeatBody, Claimed, Shown};
 use windlass_proto::tcp::TaskAnswer;
@@ -53,7 +53,7 @@ pub(super) enum Single {
 /// What came of a job. The usual answers become text only when their turn comes, straight into the buffer that is sent.
 #[derive(Debug)]
 pub(super) enum Done {
-    Submitted(Vec<Result<Submitted, Error>>),
+    Submitted(Answers),
     Finished(Vec<Result<(), Error>>),
     /// A whole frame.
     Written(Vec<u8>),

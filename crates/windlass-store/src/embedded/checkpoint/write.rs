@@ -1,7 +1,8 @@
 //! The rows that a checkpoint changes, in order, so that neighbours share their page.
 
 use prost::Message;
-use redb::{Database, ReadableTable, Table, WriteTransaction};
+use redb::{ReadableTable, Table, WriteTransaction};
+use windlass_core::TaskId;
 
 use crate::embedded::codec::write_record;
 use crate::embedded::dirty::{Keys, PRUNE_LANE, Slot, Slots, TELL_LANE, WAKE_LANE, tell_place};
@@ -9,21 +10,22 @@ use crate::embedded::index::Place;
 use crate::embedded::machine::Frame;
 use crate::embedded::names::KEYED_LANES;
 use crate::embedded::tables::block::{BLOCK_TASKS, Entry, INLINE_BYTES_MAX, entries};
+use crate::embedded::tables::heap::Heap;
 use crate::embedded::tables::ids::{self, Dated};
 use crate::embedded::tables::set::{SPAN, Set};
 use crate::embedded::tables::{
-    self, BODY_PART, DATED_IDS, IDS, LANES, LARGE, LISTING, ListingKey, META, MOVED, ORDER, OrderKey, QUEUES,
-    RECORD_PART, TASKS, failed, seal,
+    BODY_PART, DATED_IDS, IDS, LANES, LARGE, LISTING, ListingKey, META, MOVED, ORDER, OrderKey, QUEUES,
+    RECORD_PART, TASKS, Tables, failed, seal,
 };
 use crate::embedded::{edges, flow, holders, operations, schedules, workflows};
 use crate::store::Error;
 
-pub(super) fn write(database: &Database, frame: &Frame) -> Result<(), Error> {
-    let write = tables::begin_write(database)?;
-    write_tasks(&write, &frame.slots)?;
-    write_ids(&write, &frame.slots)?;
-    write_order(&write, &frame.slots)?;
-    write_listing(&write, &frame.slots)?;
+pub(super) fn write(tables: &mut Tables, frame: &Frame) -> Result<(), Error> {
+    let write = tables.begin_write()?;
+    let found = write_tasks(&write, &mut tables.heap, &frame.slots)?;
+    write_ids(&write, found.dated, found.others, &frame.slots)?;
+    write_order(&write, found.in_place, found.moved)?;
+    write_listing(&write, found.listing)?;
     write_names(&write, frame)?;
     schedules::write(&write, &frame.schedules)?;
     holders::write(&write, &frame.keys)?;
@@ -31,12 +33,15 @@ pub(super) fn write(database: &Database, frame: &Frame) -> Result<(), Error> {
     flow::write(&write, &frame.flow)?;
     edges::write(&write, &frame.edges)?;
     workflows::write(&write, &frame.workflows)?;
-    write.commit().map_err(failed("commit a checkpoint"))
+    tables.heap.save(&write)?;
+    write.commit().map_err(failed("commit a checkpoint"))?;
+    tables.heap.saved()
 }
 
 type LargeTable<'a> = Table<'a, (u64, u8), &'static [u8]>;
 
-fn write_tasks(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
+fn write_tasks<'a>(write: &WriteTransaction, heap: &mut Heap, slots: &'a Slots) -> Result<Found<'a>, Error> {
+    let mut found = Found::default();
     let mut tasks = write.open_table(TASKS).map_err(failed("open a table"))?;
     let mut large = write.open_table(LARGE).map_err(failed("open a table"))?;
     let mut buffer = Vec::new();
@@ -45,27 +50,23 @@ fn write_tasks(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
         let block = slot.record.seq / BLOCK_TASKS;
         let mut changed: Vec<&Slot> = Vec::with_capacity(BLOCK_TASKS as usize);
         while let Some(slot) = slots.next_if(|slot| slot.record.seq / BLOCK_TASKS == block) {
+            found.note(slot);
             changed.push(slot);
         }
         buffer.clear();
         // A block of new tasks only is not in the table yet.
         let known = changed.iter().any(|slot| slot.base.is_some()) || changed.len() < BLOCK_TASKS as usize;
         let stored = if known { tasks.get(block).map_err(failed("read a task"))? } else { None };
-        match &stored {
-            Some(value) => {
-                let stored = entries(block, seal::open(block, value.value())?)?;
-                merge(&stored, &changed, &mut large, &mut buffer)?;
-            }
-            None => merge(&[], &changed, &mut large, &mut buffer)?,
-        }
-        drop(stored);
+        let stored = stored.map(|value| heap.block(block, value.value())).transpose()?.unwrap_or_default();
+        merge(&entries(block, &stored)?, &changed, &mut large, &mut buffer)?;
         if buffer.is_empty() {
-            tasks.remove(block).map_err(failed("remove a task"))?;
+            heap.remove(&mut tasks, block)?;
         } else {
-            tasks.insert(block, seal::close(block, &mut buffer)).map_err(failed("write a task"))?;
+            heap.put(&mut tasks, block, &buffer)?;
         }
     }
-    Ok(())
+    heap.tidy(&mut tasks)?;
+    Ok(found)
 }
 
 /// Writes what a block holds from now on into `buffer`.
@@ -124,33 +125,70 @@ fn write_apart(large: &mut LargeTable<'_>, key: (u64, u8), value: &[u8]) -> Resu
     Ok(())
 }
 
-/// An id that was removed and given anew must end up present, so what goes is named with its task.
-fn write_ids(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
-    let is_new = |slot: &Slot| !slot.gone && slot.base.is_none();
-    let mut dated: Vec<(Dated, &Slot)> = Vec::new();
-    let mut others: Vec<&Slot> = Vec::new();
-    for slot in slots.iter().filter(|slot| slot.gone || is_new(slot)) {
-        match Dated::parse(slot.record.id.as_str()) {
-            Some(id) => dated.push((id, slot)),
-            None => others.push(slot),
+/// What follows for the indexes from the tasks that changed, found while they are at hand: they are many, and lie far apart.
+#[derive(Default)]
+struct Found<'a> {
+    /// Ids that carry their time, each with its row, whether it is new, and its task…
+    dated: Vec<(u64, bool, u64, Dated)>,
+    /// …and the others.
+    others: Vec<(&'a TaskId, bool, u64)>,
+    in_place: [Changes<OrderKey>; 4],
+    moved: Changes<(OrderKey, u64)>,
+    listing: Changes<ListingKey>,
+}
+
+impl<'a> Found<'a> {
+    fn note(&mut self, slot: &'a Slot) {
+        let seq = slot.record.seq;
+        if slot.gone || slot.base.is_none() {
+            match Dated::parse(slot.record.id.as_str()) {
+                Some(id) => self.dated.push((id.row(), !slot.gone, seq, id)),
+                None => self.others.push((&slot.record.id, !slot.gone, seq)),
+            }
+        }
+        let now = (!slot.gone).then(|| Keys::of(&slot.record, slot.home));
+        let places = |keys: Option<&Keys>| order_keys(keys, seq);
+        let kinds = places(slot.base.as_ref()).into_iter().zip(places(now.as_ref()));
+        for ((old, new), changes) in kinds.zip(&mut self.in_place) {
+            if old == new {
+                continue;
+            }
+            let own = |key: &OrderKey| key.2 == seq;
+            changes.note(old.filter(own), new.filter(own));
+            let other = |key: OrderKey| (!own(&key)).then_some((key, seq));
+            self.moved.note(old.and_then(other), new.and_then(other));
+        }
+        let old = slot.base.as_ref().map(|keys| (slot.base_queue(), keys.state, seq));
+        let new = now.map(|keys| (slot.queue, keys.state, seq));
+        if old != new {
+            self.listing.note(old, new);
         }
     }
+}
+
+/// An id that was removed and given anew must end up present, so what goes is named with its task.
+fn write_ids<'a>(
+    write: &WriteTransaction,
+    mut dated: Vec<(u64, bool, u64, Dated)>,
+    mut others: Vec<(&'a TaskId, bool, u64)>,
+    slots: &'a Slots,
+) -> Result<(), Error> {
     // By row, and within it what goes first: it makes room.
-    dated.sort_by_key(|(id, slot)| (id.row(), !slot.gone, slot.record.seq));
+    dated.sort_by_key(|(row, new, seq, _)| (*row, *new, *seq));
     let mut table = write.open_table(DATED_IDS).map_err(failed("open a table"))?;
     let mut buffer = Vec::new();
-    for changes in dated.chunk_by(|(a, _), (b, _)| a.row() == b.row()) {
-        let row = changes[0].0.row();
+    for changes in dated.chunk_by(|a, b| a.0 == b.0) {
+        let row = changes[0].0;
         buffer.clear();
         if let Some(stored) = table.get(row).map_err(failed("read an id"))? {
             buffer.extend_from_slice(seal::open(row, stored.value())?);
         }
-        for (id, slot) in changes {
-            let seq = slot.record.seq;
+        for (_, new, seq, id) in changes {
             let done =
-                if slot.gone { ids::remove(&mut buffer, id, seq) } else { ids::add(&mut buffer, id, seq) };
-            if !done {
-                others.push(slot);
+                if *new { ids::add(&mut buffer, id, *seq) } else { ids::remove(&mut buffer, id, *seq) };
+            // It stands alone, like an id without a time.
+            if !done && let Some(slot) = slots.get(*seq) {
+                others.push((&slot.record.id, *new, *seq));
             }
         }
         if buffer.is_empty() {
@@ -159,11 +197,11 @@ fn write_ids(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
             table.insert(row, seal::close(row, &mut buffer)).map_err(failed("write an id"))?;
         }
     }
-    others.sort_unstable_by_key(|slot| (&slot.record.id, !slot.gone));
+    others.sort_unstable();
     let mut table = write.open_table(IDS).map_err(failed("open a table"))?;
-    for slot in others {
-        let (id, seq) = (slot.record.id.as_str().as_bytes(), slot.record.seq);
-        if !slot.gone {
+    for (id, new, seq) in others {
+        let id = id.as_str().as_bytes();
+        if new {
             table.insert(id, seq).map_err(failed("write an id"))?;
         } else if table.get(id).map_err(failed("read an id"))?.is_some_and(|found| found.value() == seq) {
             table.remove(id).map_err(failed("remove an id"))?;
@@ -179,11 +217,13 @@ struct Changes<K> {
     added: Vec<K>,
 }
 
-impl<K: Ord> Changes<K> {
-    fn new() -> Self {
+impl<K> Default for Changes<K> {
+    fn default() -> Self {
         Self { gone: Vec::new(), added: Vec::new() }
     }
+}
 
+impl<K: Ord> Changes<K> {
     fn note(&mut self, gone: Option<K>, added: Option<K>) {
         self.gone.extend(gone);
         self.added.extend(added);
@@ -206,24 +246,11 @@ fn order_keys(keys: Option<&Keys>, seq: u64) -> [Option<OrderKey>; 4] {
     [at(WAKE_LANE, keys.wake), at(PRUNE_LANE, keys.prune), at(TELL_LANE, tell), ready]
 }
 
-fn write_order(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
-    let mut in_place = [Changes::new(), Changes::new(), Changes::new(), Changes::new()];
-    let mut moved = Changes::new();
-    for slot in slots.iter() {
-        let seq = slot.record.seq;
-        let now = (!slot.gone).then(|| Keys::of(&slot.record, slot.home));
-        let places = |keys: Option<&Keys>| order_keys(keys, seq);
-        let kinds = places(slot.base.as_ref()).into_iter().zip(places(now.as_ref()));
-        for ((old, new), changes) in kinds.zip(&mut in_place) {
-            if old == new {
-                continue;
-            }
-            let own = |key: &OrderKey| key.2 == seq;
-            changes.note(old.filter(own), new.filter(own));
-            let other = |key: OrderKey| (!own(&key)).then_some((key, seq));
-            moved.note(old.and_then(other), new.and_then(other));
-        }
-    }
+fn write_order(
+    write: &WriteTransaction,
+    in_place: [Changes<OrderKey>; 4],
+    moved: Changes<(OrderKey, u64)>,
+) -> Result<(), Error> {
     let mut table = write.open_table(ORDER).map_err(failed("open a table"))?;
     let row = |(lane, a, b): OrderKey| (lane, a, b / SPAN);
     for (keys, present) in in_place.into_iter().flat_map(Changes::sorted) {
@@ -250,16 +277,7 @@ fn write_order(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
     Ok(())
 }
 
-fn write_listing(write: &WriteTransaction, slots: &Slots) -> Result<(), Error> {
-    let mut changes = Changes::new();
-    for slot in slots.iter() {
-        let seq = slot.record.seq;
-        let old = slot.base.as_ref().map(|keys| (slot.base_queue(), keys.state, seq));
-        let new = (!slot.gone).then(|| (slot.queue, slot.record.state_name().index() as u8, seq));
-        if old != new {
-            changes.note(old, new);
-        }
-    }
+fn write_listing(write: &WriteTransaction, changes: Changes<ListingKey>) -> Result<(), Error> {
     let mut table = write.open_table(LISTING).map_err(failed("open a table"))?;
     let row = |(queue, state, seq): ListingKey| (queue, state, seq / SPAN);
     for (keys, present) in changes.sorted() {

@@ -52,7 +52,7 @@ impl Slots {
         self.place(seq).is_some()
     }
 
-    pub(super) fn get(&self, seq: u64) -> Option<&Slot> {
+    pub(in crate::embedded) fn get(&self, seq: u64) -> Option<&Slot> {
         self.at(self.place(seq)?)
     }
 

@@ -1,45 +1,46 @@
 //! Adding tasks.
 
+use bytes::Bytes;
 use windlass_core::flow::load;
 use windlass_core::{Body, Name, NewTask, Record, Task, TaskId};
 
 use super::dependents::Wanted;
 use super::{Machine, Output, decode_body, missing};
 use crate::depth::{self, Depths, Room};
-use crate::embedded::command::Submitted;
+use crate::embedded::command::Submits;
 use crate::embedded::dirty::{Keys, READY_LANES, Slot};
 use crate::embedded::names::share_of;
 use crate::store::{Error, Inserted};
 
 impl Machine {
-    pub(super) fn insert(&mut self, tasks: &[Submitted], atomic: bool, room: Room) -> Result<Output, Error> {
-        if self.lacks_lanes(tasks) {
+    pub(super) fn insert(&mut self, submits: &Submits, atomic: bool, room: Room) -> Result<Output, Error> {
+        if self.lacks_lanes(&submits.tasks) {
             return Ok(Output::TooManyLanes);
         }
-        if atomic && let Some(refused) = self.rehearse(tasks, room)? {
+        if atomic && let Some(refused) = self.rehearse(&submits.tasks, room)? {
             return Ok(Output::Inserted(refused));
         }
         let mut latest = None;
-        let mut added = Vec::with_capacity(tasks.len());
-        for new in tasks {
-            added.push(self.add(new, room, &mut latest)?);
+        let mut added = Vec::with_capacity(submits.tasks.len());
+        for (new, body) in submits.iter() {
+            added.push(self.add(new, body, room, &mut latest)?);
         }
         Ok(Output::Inserted(added))
     }
 
-    fn lacks_lanes(&self, tasks: &[Submitted]) -> bool {
+    fn lacks_lanes(&self, tasks: &[NewTask]) -> bool {
         let (lanes, shares) = self.names.room();
-        let keyed = || tasks.iter().filter(|new| new.task.key.is_some()).count();
+        let keyed = || tasks.iter().filter(|new| new.key.is_some()).count();
         (lanes == 0 && !tasks.iter().all(|new| self.has_lane(new)))
             || (tasks.len() > shares && keyed() > shares && self.lacks_shares(tasks, shares))
     }
 
     /// Near the limit it counts which keys are new: those that are known have their place.
-    fn lacks_shares(&self, tasks: &[Submitted], room: usize) -> bool {
-        let is_new = |new: &&Submitted| {
-            new.task.key.as_ref().is_some_and(|key| {
-                let queue = self.names.queue_number(&new.task.queue);
-                let lane = queue.and_then(|queue| self.names.lane_number(queue, &new.task.kind));
+    fn lacks_shares(&self, tasks: &[NewTask], room: usize) -> bool {
+        let is_new = |new: &&NewTask| {
+            new.key.as_ref().is_some_and(|key| {
+                let queue = self.names.queue_number(&new.queue);
+                let lane = queue.and_then(|queue| self.names.lane_number(queue, &new.kind));
                 lane.is_none_or(|lane| self.names.flow.find_share(lane - READY_LANES, key).is_none())
             })
         };
@@ -47,7 +48,7 @@ impl Machine {
     }
 
     /// Why tasks cannot be added all together; `None` if they can.
-    pub(super) fn refused(&self, tasks: &[Submitted], room: Room) -> Result<Option<Output>, Error> {
+    pub(super) fn refused(&self, tasks: &[NewTask], room: Room) -> Result<Option<Output>, Error> {
         if self.lacks_lanes(tasks) {
             return Ok(Some(Output::TooManyLanes));
         }
@@ -55,11 +56,11 @@ impl Machine {
     }
 
     /// Adds tasks of which it is known that they can be.
-    pub(super) fn add_all(&mut self, tasks: &[Submitted]) -> Result<Vec<Record>, Error> {
+    pub(super) fn add_all(&mut self, submits: &Submits) -> Result<Vec<Record>, Error> {
         let mut latest = None;
-        let mut records = Vec::with_capacity(tasks.len());
-        for new in tasks {
-            match self.add(new, Room::Unbounded, &mut latest)? {
+        let mut records = Vec::with_capacity(submits.tasks.len());
+        for (new, body) in submits.iter() {
+            match self.add(new, body, Room::Unbounded, &mut latest)? {
                 Inserted::New(record) => records.push(record),
                 answer => {
                     return Err(Error::Damaged(format!("a task was rehearsed and refused: {answer:?}")));
@@ -70,38 +71,44 @@ impl Machine {
     }
 
     /// `latest` is the lane of the task before, which is mostly the lane of this one.
-    fn add(&mut self, new: &Submitted, room: Room, latest: &mut Option<u32>) -> Result<Inserted, Error> {
-        if let Some(task) = self.taken(&new.task.id, &new.task.body)? {
-            let same = task.body.repeats(&new.task.body);
+    fn add(
+        &mut self,
+        new: &NewTask,
+        body: &Bytes,
+        room: Room,
+        latest: &mut Option<u32>,
+    ) -> Result<Inserted, Error> {
+        if let Some(task) = self.taken(&new.id, &new.body)? {
+            let same = task.body.repeats(&new.body);
             return Ok(if same { Inserted::Same(Box::new(task)) } else { Inserted::Clash });
         }
         let mut open = Vec::new();
-        if !new.task.body.dependencies().is_empty() {
-            match self.wanted(&new.task.body, |_| None)? {
+        if !new.body.dependencies().is_empty() {
+            match self.wanted(&new.body, |_| None)? {
                 Wanted::Open(found) => open = found,
                 Wanted::Broken { id, cancelled } => return Ok(Inserted::Dependency { id, cancelled }),
             }
         }
-        let old = match &new.task.unique {
-            None => match self.no_room(&new.task, room, None) {
+        let old = match &new.unique {
+            None => match self.no_room(new, room, None) {
                 Some(refused) => return Ok(refused),
                 None => None,
             },
-            Some(_) => match self.make_way(&new.task, room)? {
+            Some(_) => match self.make_way(new, room)? {
                 Ok(old) => old,
                 Err(answer) => return Ok(answer),
             },
         };
-        let same = |lane: &u32| self.names.of_lane(*lane) == Some((&new.task.queue, &new.task.kind));
+        let same = |lane: &u32| self.names.of_lane(*lane) == Some((&new.queue, &new.kind));
         let lane = match latest.filter(same) {
             Some(lane) => lane,
-            None => self.lane_of(&new.task.queue, &new.task.kind)?,
+            None => self.lane_of(&new.queue, &new.kind)?,
         };
         *latest = Some(lane);
         let queue = self.names.queue_of_lane(lane);
         // Long names are shared with the queue, so that a backlog does not hold each of them a thousand times.
-        let (named, kind) = self.names.of_lane(lane).unwrap_or((&new.task.queue, &new.task.kind));
-        let mut record = Record::submitted_to(&new.task, self.next_number, named.clone(), kind.clone());
+        let (named, kind) = self.names.of_lane(lane).unwrap_or((&new.queue, &new.kind));
+        let mut record = Record::submitted_to(new, self.next_number, named.clone(), kind.clone());
         let home = match &record.key {
             Some(key) => self.keyed_lane(lane, key)?,
             None => lane,
@@ -118,7 +125,7 @@ impl Machine {
             lane,
             home,
             queue,
-            body: Some(new.body.clone()),
+            body: Some(body.clone()),
             base: None,
             moved_from: None,
             gone: false,
@@ -156,9 +163,9 @@ impl Machine {
         Ok(Task { record, body })
     }
 
-    fn has_lane(&self, new: &Submitted) -> bool {
-        let queue = self.names.queue_number(&new.task.queue);
-        queue.is_some_and(|queue| self.names.lane_number(queue, &new.task.kind).is_some())
+    fn has_lane(&self, new: &NewTask) -> bool {
+        let queue = self.names.queue_number(&new.queue);
+        queue.is_some_and(|queue| self.names.lane_number(queue, &new.kind).is_some())
     }
 
     /// The answer to a task for which there is no room, if what was looked at before it were done.

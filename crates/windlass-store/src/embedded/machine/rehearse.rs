@@ -8,7 +8,6 @@ use windlass_core::{NewTask, Record, TaskId, UniqueKey};
 use super::Machine;
 use super::dependents::{Rehearsed, Wanted};
 use crate::depth::{self, Depths, Room};
-use crate::embedded::command::Submitted;
 use crate::store::{Error, Inserted, depends_on};
 
 /// The part of a batch that was looked at, as if it had been added.
@@ -32,11 +31,11 @@ impl Batch<'_> {
 
 impl Machine {
     /// What the batch would be refused with; `None` if all of it can be added.
-    pub(super) fn rehearse(&self, tasks: &[Submitted], room: Room) -> Result<Option<Vec<Inserted>>, Error> {
+    pub(super) fn rehearse(&self, tasks: &[NewTask], room: Room) -> Result<Option<Vec<Inserted>>, Error> {
         let mut batch = Batch::default();
         let mut answers = Vec::with_capacity(tasks.len());
         for new in tasks {
-            answers.push(self.rehearse_one(&new.task, room, &mut batch)?);
+            answers.push(self.rehearse_one(new, room, &mut batch)?);
         }
         let refused = |answer: &Inserted| {
             use Inserted::{Clash, Dependency, KeyHeld, LimitFull, QueueFull};

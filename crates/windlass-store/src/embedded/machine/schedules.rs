@@ -5,16 +5,12 @@ use windlass_core::schedule::Schedule;
 
 use super::{Machine, Output};
 use crate::depth::Room;
-use crate::embedded::command::Submitted;
+use crate::embedded::command::Submits;
 use crate::store::{DueSchedules, Error, ListSchedules, ScheduleWritten, WriteSchedule};
 
 impl Machine {
     /// The tasks of a fire are added whatever the depth of their queue: a slot is not lost to a busy hour.
-    pub(super) fn write_schedule(
-        &mut self,
-        write: &WriteSchedule,
-        tasks: &[Submitted],
-    ) -> Result<Output, Error> {
+    pub(super) fn write_schedule(&mut self, write: &WriteSchedule, tasks: &Submits) -> Result<Output, Error> {
         if let Some(refusal) = self.schedules.all.refusal(write) {
             return Ok(Output::Scheduled(refusal));
         }

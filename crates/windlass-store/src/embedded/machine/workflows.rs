@@ -1,19 +1,20 @@
 //! Workflows: a graph is one command.
 
 use windlass_core::limits::{ANSWER_BYTES_MAX, PAGE_ROWS_MAX};
-use windlass_core::{Name, StateName, Task, Workflow};
+use windlass_core::{Name, NewTask, StateName, Task, Workflow};
 
 use super::{Machine, Output, decode_body};
 use crate::depth::Room;
-use crate::embedded::command::Submitted;
+use crate::embedded::command::Submits;
 use crate::store::{Error, InsertWorkflow, Inserted, ListWorkflows, Page, Span, WorkflowInserted};
 
 impl Machine {
     pub(super) fn insert_workflow(
         &mut self,
         insert: &InsertWorkflow,
-        tasks: &[Submitted],
+        submits: &Submits,
     ) -> Result<Output, Error> {
+        let tasks = &submits.tasks;
         if let Some(stored) = self.workflow(&insert.id)? {
             let same = stored.fingerprint == insert.fingerprint;
             let answer =
@@ -39,17 +40,17 @@ impl Machine {
         }
         let grown = self.workflows.add(workflow);
         self.dirty.grew(grown);
-        let records = self.add_all(tasks)?;
+        let records = self.add_all(submits)?;
         let workflow = self.workflow(&insert.id)?;
         let strange = || Error::Damaged(format!("workflow {} is not there", insert.id));
         Ok(Output::Workflow(WorkflowInserted::New(Box::new(workflow.ok_or_else(strange)?), records)))
     }
 
     /// Ids that are taken are a clash whatever has them: a node must be new.
-    fn taken_ids(&self, tasks: &[Submitted]) -> Result<Option<Vec<Inserted>>, Error> {
+    fn taken_ids(&self, tasks: &[NewTask]) -> Result<Option<Vec<Inserted>>, Error> {
         let mut answers = Vec::with_capacity(tasks.len());
         for new in tasks {
-            let taken = self.seq_of(&new.task.id)?.is_some();
+            let taken = self.seq_of(&new.id)?.is_some();
             answers.push(if taken { Inserted::Clash } else { Inserted::Aborted });
         }
         Ok(answers.contains(&Inserted::Clash).then_some(answers))

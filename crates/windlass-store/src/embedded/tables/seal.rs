@@ -68,7 +68,7 @@ pub(in crate::embedded) fn open(key: impl Key, sealed: &[u8]) -> Result<&[u8], E
     if checksum(key, value).to_le_bytes() == sum { Ok(value) } else { Err(damaged()) }
 }
 
-fn checksum(key: impl Key, value: &[u8]) -> u32 {
+pub(super) fn checksum(key: impl Key, value: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     key.mark(&mut hasher);
     hasher.update(value);

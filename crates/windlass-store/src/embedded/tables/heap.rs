@@ -1,0 +1,368 @@
+//! Blocks of tasks, one behind the other in files of their own.
+//!
+//! A block is written whole whenever one of its tasks changed, so nothing is gained from keeping it inside a page of a tree, and
+//! much is paid: a page of twice the size, its place, its copies. Here a block costs its bytes, and the tree has its [`Place`]
+//! and its checksum. What a block was before stays behind as waste: a file without a block that counts is removed, and of one
+//! that is waste for more than half the blocks that count move on, in steps of a size that goes with what is written (`tidy`).
+//!
+//! A checkpoint writes blocks and syncs their files before it commits the tree, so the tree never points to what is not there.
+//! Behind the end that the tree knows, a file may hold what a crash left; it is written over. If the newest checkpoint turns
+//! out to be damaged, redb goes back to the one before: so a file is removed one checkpoint after it came to hold nothing.
+
+#[cfg(test)]
+mod tests;
+mod tidy;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use redb::{ReadableTable, Table, TableDefinition, WriteTransaction};
+
+use super::{failed, seal};
+use crate::store::Error;
+
+/// What the tree knows of each file: how far it is written, and how much of that counts.
+const FILES: TableDefinition<'static, u32, &[u8]> = TableDefinition::new("block_files");
+
+/// What is written at once.
+const BUFFER_BYTES: usize = 1 << 20;
+/// In front of each block: its number and length, for those who read a file from its beginning.
+const HEAD_BYTES: usize = 12;
+
+/// Where a block stands. As a value of the table of tasks it begins with a byte that no block begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::embedded) struct Place {
+    file: u32,
+    at: u32,
+    bytes: u32,
+    checksum: u32,
+}
+
+const PLACE_MARK: u8 = 0xff;
+
+impl Place {
+    /// What stands for block `number` in the tree: its place, or `None` if it is the block itself, as all were in the format before.
+    pub(in crate::embedded) fn read(number: u64, value: &[u8]) -> Result<Option<Place>, Error> {
+        let sealed = match value.split_first() {
+            Some((&PLACE_MARK, _)) => &seal::open(number, value)?[1..],
+            _ => return Ok(None),
+        };
+        let (numbers, rest) = sealed.as_chunks::<4>();
+        match (numbers, rest) {
+            ([file, at, bytes, checksum], []) => Ok(Some(Place {
+                file: u32::from_le_bytes(*file),
+                at: u32::from_le_bytes(*at),
+                bytes: u32::from_le_bytes(*bytes),
+                checksum: u32::from_le_bytes(*checksum),
+            })),
+            _ => Err(damaged(format!("the place of block {number} cannot be read"))),
+        }
+    }
+
+    fn write(self, number: u64, buffer: &mut Vec<u8>) -> &[u8] {
+        buffer.clear();
+        buffer.push(PLACE_MARK);
+        for part in [self.file, self.at, self.bytes, self.checksum] {
+            buffer.extend_from_slice(&part.to_le_bytes());
+        }
+        seal::close(number, buffer)
+    }
+
+    /// With the head in front of it.
+    fn taken(self) -> u32 {
+        HEAD_BYTES as u32 + self.bytes
+    }
+}
+
+/// The open files, as of one checkpoint. One that was removed since can still be read.
+pub(in crate::embedded) type Files = Arc<BTreeMap<u32, Arc<File>>>;
+
+/// A block, verified.
+pub(in crate::embedded) fn read(files: &Files, number: u64, place: Place) -> Result<Bytes, Error> {
+    let file = files.get(&place.file).ok_or_else(|| missing(place.file))?;
+    let mut bytes = vec![0; place.bytes as usize];
+    file.read_exact_at(&mut bytes, u64::from(place.at) + HEAD_BYTES as u64)
+        .map_err(|error| damaged(format!("block {number} cannot be read: {error}")))?;
+    if seal::checksum(number, &bytes) != place.checksum {
+        return Err(damaged(format!("the checksum of block {number} is wrong")));
+    }
+    Ok(bytes.into())
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Use {
+    end: u32,
+    /// Bytes of blocks that the tree points to.
+    live: u32,
+}
+
+/// The files and what is on its way into the last of them.
+#[derive(Debug)]
+pub(in crate::embedded) struct Heap {
+    dir: PathBuf,
+    files: Files,
+    uses: BTreeMap<u32, Use>,
+    /// Whose use the tree does not know yet.
+    changed: BTreeSet<u32>,
+    /// Where blocks are written to.
+    current: u32,
+    buffer: Vec<u8>,
+    /// For a value of the tree.
+    value: Vec<u8>,
+    /// A file that has grown to this takes no more.
+    file_bytes: u32,
+    /// Written to since the last sync.
+    unsynced: Vec<Arc<File>>,
+    /// Whether a file was made since the last sync.
+    grown: bool,
+    /// Without a block that counts, as of the last checkpoint.
+    idle: Vec<u32>,
+    tidying: tidy::Tidying,
+}
+
+impl Heap {
+    /// The files that the tree knows. What else is in the folder was left by a crash and is removed.
+    pub(super) fn open(dir: PathBuf, write: &WriteTransaction, file_bytes: u32) -> Result<Heap, Error> {
+        fs::create_dir_all(&dir).map_err(failed("make the folder of blocks"))?;
+        let mut table = write.open_table(FILES).map_err(failed("make a table"))?;
+        let mut uses = BTreeMap::new();
+        for entry in table.range::<u32>(..).map_err(failed("read the files of blocks"))? {
+            let (number, value) = entry.map_err(failed("read the files of blocks"))?;
+            let number = number.value();
+            uses.insert(number, decode(seal::open(u64::from(number), value.value())?)?);
+        }
+        let mut files = BTreeMap::new();
+        for (number, known) in uses.clone() {
+            match File::options().read(true).write(true).open(path(&dir, number)) {
+                Ok(file) => {
+                    let length = file.metadata().map_err(failed("look at a file of blocks"))?.len();
+                    if length < u64::from(known.end) && known.live > 0 {
+                        return Err(damaged(format!("file {number} of blocks is too short")));
+                    }
+                    files.insert(number, Arc::new(file));
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    if known.live > 0 {
+                        return Err(missing(number));
+                    }
+                    uses.remove(&number);
+                    table.remove(number).map_err(failed("forget a file of blocks"))?;
+                }
+                Err(error) => return Err(failed("open a file of blocks")(error)),
+            }
+        }
+        drop(table);
+        for entry in fs::read_dir(&dir).map_err(failed("read the folder of blocks"))? {
+            let entry = entry.map_err(failed("read the folder of blocks"))?;
+            if !uses.keys().any(|number| path(&dir, *number) == entry.path()) {
+                fs::remove_file(entry.path()).map_err(failed("remove a file of blocks"))?;
+            }
+        }
+        let current = uses.last_key_value().map_or(1, |(number, _)| *number);
+        let idle = uses.iter().filter(|(_, known)| known.live == 0).map(|(number, _)| *number).collect();
+        Ok(Heap {
+            dir,
+            files: Arc::new(files),
+            uses,
+            changed: BTreeSet::new(),
+            current,
+            buffer: Vec::new(),
+            value: Vec::new(),
+            file_bytes,
+            unsynced: Vec::new(),
+            grown: false,
+            idle,
+            tidying: tidy::Tidying::default(),
+        })
+    }
+
+    pub(super) fn files(&self) -> Files {
+        Arc::clone(&self.files)
+    }
+
+    /// The block that a value of the tree stands for.
+    pub(in crate::embedded) fn block(&self, number: u64, value: &[u8]) -> Result<Bytes, Error> {
+        super::block_at(&self.files, number, value)
+    }
+
+    /// What all files hold, waste included.
+    pub(super) fn bytes(&self) -> u64 {
+        self.uses.values().map(|known| u64::from(known.end)).sum()
+    }
+
+    /// Reads every block that the tree points to, and adds up what they take of each file.
+    pub(super) fn verify(&self, tree: &impl ReadableTable<u64, &'static [u8]>) -> Result<(), Error> {
+        let mut live: BTreeMap<u32, u32> = BTreeMap::new();
+        for entry in tree.range::<u64>(..).map_err(failed("verify the blocks"))? {
+            let (number, value) = entry.map_err(failed("verify the blocks"))?;
+            if let Some(place) = Place::read(number.value(), value.value())? {
+                read(&self.files, number.value(), place)?;
+                *live.entry(place.file).or_default() += place.taken();
+            }
+        }
+        let known = self.uses.iter().filter(|(_, known)| known.live > 0);
+        if !known.map(|(number, known)| (*number, known.live)).eq(live) {
+            return Err(damaged("the index and its files of blocks do not belong together".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Replaces what the tree has of a block.
+    pub(in crate::embedded) fn put(
+        &mut self,
+        tree: &mut Table<'_, u64, &'static [u8]>,
+        number: u64,
+        block: &[u8],
+    ) -> Result<(), Error> {
+        let place = self.append(number, block)?;
+        let value = place.write(number, &mut self.value);
+        let before = tree.insert(number, value).map_err(failed("write a task"))?;
+        let before = before.map(|value| Place::read(number, value.value())).transpose()?;
+        before.flatten().map_or(Ok(()), |before| self.leave(before))
+    }
+
+    pub(in crate::embedded) fn remove(
+        &mut self,
+        tree: &mut Table<'_, u64, &'static [u8]>,
+        number: u64,
+    ) -> Result<(), Error> {
+        let before = tree.remove(number).map_err(failed("remove a task"))?;
+        let before = before.map(|value| Place::read(number, value.value())).transpose()?;
+        before.flatten().map_or(Ok(()), |before| self.leave(before))
+    }
+
+    fn append(&mut self, number: u64, block: &[u8]) -> Result<Place, Error> {
+        let bytes = u32::try_from(block.len()).map_err(failed("write a block"))?;
+        let mut at = self.uses.get(&self.current).map_or(0, |known| known.end);
+        if at >= self.file_bytes {
+            self.flush()?;
+            self.current += 1;
+            at = 0;
+        }
+        let place = Place { file: self.current, at, bytes, checksum: seal::checksum(number, block) };
+        self.buffer.extend_from_slice(&number.to_le_bytes());
+        self.buffer.extend_from_slice(&bytes.to_le_bytes());
+        self.buffer.extend_from_slice(block);
+        let known = self.uses.entry(self.current).or_default();
+        known.end += place.taken();
+        known.live += place.taken();
+        self.changed.insert(self.current);
+        self.tidying.note(place.taken());
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush()?;
+        }
+        Ok(place)
+    }
+
+    /// A block that counted no longer does.
+    fn leave(&mut self, place: Place) -> Result<(), Error> {
+        let known = self.uses.get_mut(&place.file).ok_or_else(|| missing(place.file))?;
+        known.live = known.live.checked_sub(place.taken()).ok_or_else(|| {
+            damaged(format!("more left file {} of blocks than was written to it", place.file))
+        })?;
+        self.changed.insert(place.file);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let number = self.current;
+        let file = match self.files.get(&number) {
+            Some(file) => Arc::clone(file),
+            None => {
+                let mut options = File::options();
+                let file =
+                    options.read(true).write(true).create(true).truncate(true).open(path(&self.dir, number));
+                let file = Arc::new(file.map_err(failed("make a file of blocks"))?);
+                Arc::make_mut(&mut self.files).insert(number, Arc::clone(&file));
+                self.grown = true;
+                file
+            }
+        };
+        let end = self.uses.get(&number).map_or(0, |known| known.end);
+        let at = u64::from(end) - self.buffer.len() as u64;
+        file.write_all_at(&self.buffer, at).map_err(failed("write blocks"))?;
+        self.buffer.clear();
+        if !self.unsynced.last().is_some_and(|last| Arc::ptr_eq(last, &file)) {
+            self.unsynced.push(file);
+        }
+        Ok(())
+    }
+
+    /// Everything is on the disk, and the tree knows what the files hold. Its commit comes next.
+    pub(in crate::embedded) fn save(&mut self, write: &WriteTransaction) -> Result<(), Error> {
+        self.flush()?;
+        for file in self.unsynced.drain(..) {
+            file.sync_data().map_err(failed("sync blocks"))?;
+        }
+        if std::mem::take(&mut self.grown) {
+            File::open(&self.dir)
+                .and_then(|dir| dir.sync_all())
+                .map_err(failed("sync the folder of blocks"))?;
+        }
+        // A new file is only worth it if that makes room.
+        let is_spent = |known: &Use| known.live == 0 && known.end >= self.file_bytes / 64;
+        if self.uses.get(&self.current).is_some_and(is_spent) {
+            self.current += 1;
+        }
+        let mut table = write.open_table(FILES).map_err(failed("open a table"))?;
+        for number in &self.idle {
+            // Nothing comes back to a file: its number is never current again.
+            if *number != self.current {
+                self.changed.remove(number);
+                self.uses.remove(number);
+                table.remove(number).map_err(failed("forget a file of blocks"))?;
+            }
+        }
+        for number in std::mem::take(&mut self.changed) {
+            let known = self.uses.get(&number).copied().unwrap_or_default();
+            let mut value = encode(known);
+            table
+                .insert(number, seal::close(u64::from(number), &mut value))
+                .map_err(failed("write the files of blocks"))?;
+        }
+        Ok(())
+    }
+
+    /// The tree is committed.
+    pub(in crate::embedded) fn saved(&mut self) -> Result<(), Error> {
+        for number in std::mem::take(&mut self.idle) {
+            if number != self.current && Arc::make_mut(&mut self.files).remove(&number).is_some() {
+                fs::remove_file(path(&self.dir, number)).map_err(failed("remove a file of blocks"))?;
+            }
+        }
+        let idle = self.uses.iter().filter(|(_, known)| known.live == 0);
+        self.idle = idle.map(|(number, _)| *number).filter(|number| *number != self.current).collect();
+        Ok(())
+    }
+}
+
+fn path(dir: &Path, number: u32) -> PathBuf {
+    dir.join(format!("{number:010}.blk"))
+}
+
+fn encode(known: Use) -> Vec<u8> {
+    [known.end.to_le_bytes(), known.live.to_le_bytes()].concat()
+}
+
+fn decode(value: &[u8]) -> Result<Use, Error> {
+    let (numbers, rest) = value.as_chunks::<4>();
+    match (numbers, rest) {
+        ([end, live], []) => Ok(Use { end: u32::from_le_bytes(*end), live: u32::from_le_bytes(*live) }),
+        _ => Err(damaged("what the index says about a file of blocks cannot be read".to_owned())),
+    }
+}
+
+fn missing(file: u32) -> Error {
+    damaged(format!("file {file} of blocks is missing"))
+}
+
+fn damaged(words: String) -> Error {
+    Error::Damaged(words)
+}

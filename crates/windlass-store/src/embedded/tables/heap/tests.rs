@@ -1,0 +1,174 @@
+//! Files that are much smaller than real ones, beside a model.
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use redb::{Database, ReadableDatabase};
+
+use super::*;
+use crate::embedded::tables::TASKS;
+
+/// A tree and its files, beside what they should hold.
+struct Held {
+    dir: tempfile::TempDir,
+    database: Database,
+    heap: Heap,
+    model: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Held {
+    fn new() -> Held {
+        let dir = tempfile::tempdir().unwrap();
+        let database = Database::create(dir.path().join("index.redb")).unwrap();
+        let heap = open(dir.path(), &database).unwrap();
+        Held { dir, database, heap, model: BTreeMap::new() }
+    }
+
+    /// One checkpoint: `None` removes a block.
+    fn save(&mut self, changes: Vec<(u64, Option<Vec<u8>>)>) {
+        let write = self.database.begin_write().unwrap();
+        let mut tree = write.open_table(TASKS).unwrap();
+        for (number, block) in changes {
+            match block {
+                Some(block) => {
+                    self.heap.put(&mut tree, number, &block).unwrap();
+                    self.model.insert(number, block);
+                }
+                None => {
+                    self.heap.remove(&mut tree, number).unwrap();
+                    self.model.remove(&number);
+                }
+            }
+        }
+        self.heap.tidy(&mut tree).unwrap();
+        drop(tree);
+        self.heap.save(&write).unwrap();
+        write.commit().unwrap();
+        self.heap.saved().unwrap();
+    }
+
+    fn read_all(&self) -> Result<BTreeMap<u64, Vec<u8>>, Error> {
+        let read = self.database.begin_read().unwrap();
+        let tree = read.open_table(TASKS).unwrap();
+        self.heap.verify(&tree)?;
+        let block = |entry: Result<(redb::AccessGuard<'_, u64>, redb::AccessGuard<'_, &'static [u8]>), _>| {
+            let (number, value) = entry.unwrap();
+            Ok((number.value(), self.heap.block(number.value(), value.value())?.to_vec()))
+        };
+        tree.range::<u64>(..).unwrap().map(block).collect()
+    }
+
+    fn files_on_disk(&self) -> Vec<PathBuf> {
+        fs::read_dir(self.dir.path().join("blocks")).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+
+    fn reopen(&mut self) -> Result<(), Error> {
+        self.heap = open(self.dir.path(), &self.database)?;
+        Ok(())
+    }
+}
+
+/// With files so small that there are many.
+fn open(dir: &Path, database: &Database) -> Result<Heap, Error> {
+    let write = database.begin_write().unwrap();
+    write.open_table(TASKS).unwrap();
+    let heap = Heap::open(dir.join("blocks"), &write, 4096)?;
+    write.commit().unwrap();
+    Ok(heap)
+}
+
+#[test]
+fn blocks_come_back_as_they_were_written_and_waste_does_not_grow() {
+    let mut random = StdRng::seed_from_u64(7);
+    let mut held = Held::new();
+    for round in 0..300 {
+        let changes = (0..random.random_range(0..40)).map(|_| {
+            let number = random.random_range(0..200);
+            let block = random.random_bool(0.7).then(|| vec![random.random(); random.random_range(0..300)]);
+            (number, block)
+        });
+        let changes = changes.collect();
+        held.save(changes);
+        if round % 50 == 49 {
+            held.reopen().unwrap();
+        }
+        assert_eq!(held.read_all().unwrap(), held.model, "round {round}");
+    }
+    let live: usize = held.model.values().map(|block| block.len() + HEAD_BYTES).sum();
+    // Half of each file, the current one, and those that go with the next two checkpoints.
+    assert!(held.heap.bytes() < 2 * live as u64 + 5 * 4096, "{} for {live}", held.heap.bytes());
+    let all: Vec<u64> = held.model.keys().copied().collect();
+    held.save(all.into_iter().map(|number| (number, None)).collect());
+    held.save(Vec::new());
+    assert!(held.files_on_disk().len() <= 1, "{:?}", held.files_on_disk());
+}
+
+#[test]
+fn an_older_view_still_reads_what_was_moved_and_removed_since() {
+    let mut held = Held::new();
+    held.save((0..100).map(|number| (number, Some(vec![1; 100]))).collect());
+    let files = held.heap.files();
+    let read = held.database.begin_read().unwrap();
+    let tree = read.open_table(TASKS).unwrap();
+    held.save((0..100).map(|number| (number, Some(vec![2; 100]))).collect());
+    held.save(Vec::new());
+    assert!(!held.dir.path().join("blocks/0000000001.blk").exists());
+    let value = tree.get(5).unwrap().unwrap();
+    assert_eq!(super::super::block_at(&files, 5, value.value()).unwrap(), vec![1; 100]);
+}
+
+#[test]
+fn what_a_crash_left_behind_is_removed_or_written_over() {
+    let mut held = Held::new();
+    held.save(vec![(1, Some(b"one".to_vec()))]);
+    let first = held.dir.path().join("blocks/0000000001.blk");
+    let stray = held.dir.path().join("blocks/0000000002.blk");
+    fs::write(&stray, b"never committed").unwrap();
+    let mut bytes = fs::read(&first).unwrap();
+    bytes.extend_from_slice(b"never committed");
+    fs::write(&first, bytes).unwrap();
+    held.reopen().unwrap();
+    assert!(!stray.exists());
+    held.save(vec![(2, Some(b"two".to_vec()))]);
+    assert_eq!(held.read_all().unwrap(), held.model);
+}
+
+#[test]
+fn damage_is_told_and_never_served() {
+    let mut held = Held::new();
+    held.save((0..3).map(|number| (number, Some(vec![number as u8; 50]))).collect());
+    let path = held.dir.path().join("blocks/0000000001.blk");
+    let whole = fs::read(&path).unwrap();
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 4;
+        fs::write(&path, bytes).unwrap();
+        held.reopen().unwrap();
+        let in_a_head = at % (HEAD_BYTES + 50) < HEAD_BYTES;
+        match held.read_all() {
+            Ok(all) => assert!(in_a_head && all == held.model, "at {at}"),
+            Err(error) => assert!(!in_a_head && matches!(error, Error::Damaged(_)), "at {at}: {error}"),
+        }
+    }
+    fs::write(&path, &whole[..100]).unwrap();
+    assert!(matches!(held.reopen(), Err(Error::Damaged(_))));
+    fs::remove_file(&path).unwrap();
+    assert!(matches!(held.reopen(), Err(Error::Damaged(_))));
+}
+
+#[test]
+fn a_file_whose_heads_are_damaged_is_left_alone() {
+    let mut held = Held::new();
+    held.save((0..100).map(|number| (number, Some(vec![1; 100]))).collect());
+    let path = held.dir.path().join("blocks/0000000001.blk");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[8..12].fill(0xff);
+    fs::write(&path, bytes).unwrap();
+    for _ in 0..3 {
+        held.save((1..100).map(|number| (number, Some(vec![2; 100]))).collect());
+        assert_eq!(held.read_all().unwrap(), held.model);
+    }
+    assert!(path.exists());
+    held.save(vec![(0, None)]);
+    held.save(Vec::new());
+    assert!(!path.exists());
+}

@@ -1,0 +1,96 @@
+//! Moving blocks on from files that are mostly waste, so that these can be removed.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use redb::{ReadableTable, Table};
+
+use super::{HEAD_BYTES, Heap, Place, failed, missing, read};
+use crate::store::Error;
+
+/// A checkpoint looks through twice as much as it wrote, which is enough to keep up, and through this much at least.
+const STEP_BYTES_MIN: u64 = 4 << 20;
+
+#[derive(Debug, Default)]
+pub(super) struct Tidying {
+    /// Since the last step.
+    written: u64,
+    /// The file that is being left, and how far it was looked through.
+    leaving: Option<(u32, u32)>,
+    /// Files that were looked through and still hold what counts: a head is damaged. Their blocks are found by the tree.
+    given_up: BTreeSet<u32>,
+}
+
+impl Tidying {
+    pub(super) fn note(&mut self, bytes: u32) {
+        self.written += u64::from(bytes);
+    }
+}
+
+impl Heap {
+    /// One step.
+    pub(in crate::embedded) fn tidy(
+        &mut self,
+        tree: &mut Table<'_, u64, &'static [u8]>,
+    ) -> Result<(), Error> {
+        let mut left = STEP_BYTES_MIN.max(2 * self.tidying.written);
+        while left > 0
+            && let Some((file, at)) = self.tidying.leaving.take().or_else(|| self.most_wasteful())
+        {
+            let known = self.uses.get(&file).copied().unwrap_or_default();
+            if known.live == 0 {
+                continue;
+            }
+            match self.move_on(tree, file, at, known.end)? {
+                Some(next) => {
+                    left = left.saturating_sub(u64::from(next - at));
+                    self.tidying.leaving = Some((file, next));
+                }
+                None => {
+                    tracing::warn!(file, bytes = known.live, "a file of blocks cannot be left");
+                    self.tidying.given_up.insert(file);
+                }
+            }
+        }
+        self.tidying.written = 0;
+        Ok(())
+    }
+
+    fn most_wasteful(&self) -> Option<(u32, u32)> {
+        let wasteful = self.uses.iter().filter(|(number, known)| {
+            **number != self.current
+                && known.live > 0
+                && known.live < known.end / 2
+                && !self.tidying.given_up.contains(number)
+        });
+        wasteful.min_by_key(|(_, known)| known.live).map(|(number, _)| (*number, 0))
+    }
+
+    /// Moves the block at this place, if it counts. Says where the next one is; `None` if there is none, or it cannot be told.
+    fn move_on(
+        &mut self,
+        tree: &mut Table<'_, u64, &'static [u8]>,
+        file: u32,
+        at: u32,
+        end: u32,
+    ) -> Result<Option<u32>, Error> {
+        let open = self.files.get(&file).ok_or_else(|| missing(file))?;
+        let mut head = [0; HEAD_BYTES];
+        if end - at < HEAD_BYTES as u32 {
+            return Ok(None);
+        }
+        open.read_exact_at(&mut head, u64::from(at)).map_err(failed("look through blocks"))?;
+        let [n @ .., b0, b1, b2, b3] = head;
+        let (number, bytes) = (u64::from_le_bytes(n), u32::from_le_bytes([b0, b1, b2, b3]));
+        let next = (at + HEAD_BYTES as u32).checked_add(bytes).filter(|next| *next <= end);
+        let Some(next) = next else { return Ok(None) };
+        let stored = tree.get(number).map_err(failed("look through blocks"))?;
+        let place = stored.map(|value| Place::read(number, value.value())).transpose()?.flatten();
+        if let Some(place) = place.filter(|place| (place.file, place.at) == (file, at)) {
+            let block = read(&Arc::clone(&self.files), number, place)?;
+            self.put(tree, number, &block)?;
+        }
+        Ok(Some(next))
+    }
+}

@@ -1,0 +1,112 @@
+//! Opening the files of the tables.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use redb::{Database, ReadableDatabase, WriteTransaction};
+use windlass_core::flow::Delta;
+
+use super::heap::Heap;
+use super::{DATED_IDS, IDS, LANES, LARGE, LISTING, META, MOVED, ORDER, QUEUES, Snapshot, TASKS, failed};
+use crate::embedded::{edges, flow, holders, operations, schedules, workflows};
+use crate::store::Error;
+
+/// The tree, and the blocks that it points to.
+pub(in crate::embedded) struct Tables {
+    database: Database,
+    pub(in crate::embedded) heap: Heap,
+}
+
+impl Tables {
+    /// Opens or makes the files in a directory. `cache_bytes` bounds what redb keeps in memory; files of up to `verify_bytes`
+    /// are verified whole; a file of blocks takes no more than `block_bytes`.
+    pub(in crate::embedded) fn open(
+        dir: &Path,
+        cache_bytes: usize,
+        verify_bytes: u64,
+        block_bytes: u32,
+    ) -> Result<Tables, Error> {
+        let path = dir.join("index.redb");
+        if !path.exists() {
+            make(&path)?;
+        }
+        let mut database = Database::builder()
+            .set_cache_size(cache_bytes)
+            .create(&path)
+            .map_err(failed("open the index"))?;
+        let bytes = fs::metadata(&path).map_err(failed("open the index"))?.len();
+        if bytes <= verify_bytes {
+            verify(&mut database)?;
+        }
+        // A reader must find every table, also in a file that was just made.
+        let write = begin_write(&database)?;
+        make_tables(&write)?;
+        let heap = Heap::open(dir.join("blocks"), &write, block_bytes)?;
+        write.commit().map_err(failed("make the tables"))?;
+        if bytes + heap.bytes() <= verify_bytes {
+            let read = database.begin_read().map_err(failed("read the index"))?;
+            heap.verify(&read.open_table(TASKS).map_err(failed("open a table"))?)?;
+        }
+        Ok(Tables { database, heap })
+    }
+
+    /// A write that survives a crash without a repair at the next opening.
+    pub(in crate::embedded) fn begin_write(&self) -> Result<WriteTransaction, Error> {
+        begin_write(&self.database)
+    }
+
+    pub(in crate::embedded) fn snapshot(&self) -> Result<Snapshot, Error> {
+        let read = self.database.begin_read().map_err(failed("read the index"))?;
+        Snapshot::take(read, self.heap.files())
+    }
+}
+
+fn begin_write(database: &Database) -> Result<WriteTransaction, Error> {
+    let mut write = database.begin_write().map_err(failed("begin a checkpoint"))?;
+    write.set_quick_repair(true);
+    Ok(write)
+}
+
+fn make_tables(write: &WriteTransaction) -> Result<(), Error> {
+    write.open_table(TASKS).map_err(failed("make a table"))?;
+    write.open_table(LARGE).map_err(failed("make a table"))?;
+    write.open_table(DATED_IDS).map_err(failed("make a table"))?;
+    write.open_table(IDS).map_err(failed("make a table"))?;
+    write.open_table(ORDER).map_err(failed("make a table"))?;
+    write.open_table(MOVED).map_err(failed("make a table"))?;
+    write.open_table(LISTING).map_err(failed("make a table"))?;
+    for table in [QUEUES, LANES] {
+        write.open_table(table).map_err(failed("make a table"))?;
+    }
+    write.open_table(META).map_err(failed("make a table"))?;
+    schedules::write(write, &Vec::new())?;
+    holders::write(write, &Default::default())?;
+    operations::write(write, &Vec::new())?;
+    flow::write(write, &Delta::default())?;
+    edges::write(write, &Default::default())?;
+    workflows::write(write, &workflows::Changed::default())
+}
+
+/// Checks every page, so that a flipped bit in a key or a branch cannot make a task invisible. If the last checkpoint is
+/// damaged redb goes back to the one before; the log tells whether what is missing can be replayed.
+fn verify(database: &mut Database) -> Result<(), Error> {
+    let damaged = |error: redb::DatabaseError| Error::Damaged(format!("the index: {error}"));
+    if !database.check_integrity().map_err(damaged)? {
+        tracing::warn!("the index was damaged and has been repaired");
+    }
+    Ok(())
+}
+
+/// Makes the file under another name first: a crash half-way through must not leave one that cannot be opened.
+fn make(path: &Path) -> Result<(), Error> {
+    let unfinished = path.with_extension("new");
+    match fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("make the index")(error)),
+        _ => {}
+    }
+    drop(Database::create(&unfinished).map_err(failed("make the index"))?);
+    fs::rename(&unfinished, path).map_err(failed("make the index"))?;
+    let dir = path.parent().unwrap_or_else(|| Path::new("."));
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed("make the index"))
+}

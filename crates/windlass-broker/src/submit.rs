@@ -5,7 +5,7 @@ use std::vec;
 
 use rand::Rng;
 use windlass_core::limits::{BATCH_DEPENDENCIES_MAX, BATCH_TASKS_MAX};
-use windlass_core::{Body, Links, Name, NewTask, Payload, Priority, Task, TaskId, Unique, retry};
+use windlass_core::{Body, Links, Name, NewTask, Payload, Priority, Record, Task, TaskId, Unique, retry};
 use windlass_store::{Insert, Inserted};
 
 use crate::broker::Broker;
@@ -58,6 +58,19 @@ pub struct Submitted {
 pub struct Answers {
     outcomes: vec::IntoIter<Inserted>,
     bodies: vec::IntoIter<Body>,
+}
+
+impl Answers {
+    /// The same, looked at where they are.
+    pub fn looks(&self) -> impl ExactSizeIterator<Item = Result<(&Record, &Body), Error>> {
+        let pairs = self.outcomes.as_slice().iter().zip(self.bodies.as_slice());
+        pairs.map(|(outcome, body)| match outcome {
+            Inserted::New(record) => Ok((record, body)),
+            Inserted::Replaced { new, .. } => Ok((&**new, body)),
+            Inserted::Same(task) | Inserted::Live(task) => Ok((&task.record, &task.body)),
+            refused => Err(refusal(refused.clone())),
+        })
+    }
 }
 
 impl Iterator for Answers {
@@ -154,14 +167,25 @@ fn answer(outcome: Inserted, body: Body) -> Result<Submitted, Error> {
         Inserted::New(record) => Ok(Submitted { task: Task { record, body }, existed: false }),
         Inserted::Replaced { new, .. } => Ok(Submitted { task: Task { record: *new, body }, existed: false }),
         Inserted::Same(task) | Inserted::Live(task) => Ok(Submitted { task: *task, existed: true }),
-        Inserted::KeyHeld(holder) => Err(Error::UniqueConflict(holder)),
-        Inserted::Clash => Err(Error::TaskExists),
-        Inserted::QueueFull => Err(Error::QueueFull),
-        Inserted::LimitFull(full) => Err(Error::LimitFull(full)),
-        Inserted::LimitApart(apart) => Err(Error::LimitApart(apart)),
-        Inserted::Dependency { id, cancelled: false } => Err(Error::DependencyMissing(id)),
-        Inserted::Dependency { id, cancelled: true } => Err(Error::DependencyCancelled(id)),
-        Inserted::Aborted => Err(Error::Aborted),
+        refused => Err(refusal(refused)),
+    }
+}
+
+/// Why nothing was added; of what was added nobody asks.
+fn refusal(outcome: Inserted) -> Error {
+    match outcome {
+        Inserted::KeyHeld(holder) => Error::UniqueConflict(holder),
+        Inserted::Clash => Error::TaskExists,
+        Inserted::QueueFull => Error::QueueFull,
+        Inserted::LimitFull(full) => Error::LimitFull(full),
+        Inserted::LimitApart(apart) => Error::LimitApart(apart),
+        Inserted::Dependency { id, cancelled: false } => Error::DependencyMissing(id),
+        Inserted::Dependency { id, cancelled: true } => Error::DependencyCancelled(id),
+        Inserted::Aborted
+        | Inserted::New(_)
+        | Inserted::Replaced { .. }
+        | Inserted::Same(_)
+        | Inserted::Live(_) => Error::Aborted,
     }
 }
 

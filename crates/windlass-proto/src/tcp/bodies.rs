@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use windlass_core::{Payload, Task, TaskId};
+use windlass_core::{Payload, TaskId};
 
 use crate::rest::{
     Base64, FailBody, Failing, Invalid, ReleaseBody, Seconds, Shown, TaskBody, result_payload, text,
@@ -19,9 +19,9 @@ pub struct TaskAnswer {
 
 impl TaskAnswer {
     /// Adds the JSON of an answer with this task to `out`.
-    pub fn write(task: &Task, out: &mut Vec<u8>) -> serde_json::Result<()> {
+    pub fn write(task: Shown<'_>, out: &mut Vec<u8>) -> serde_json::Result<()> {
         out.extend_from_slice(b"{\"task\":");
-        Shown::new(task).write(out)?;
+        task.write(out)?;
         out.push(b'}');
         Ok(())
     }

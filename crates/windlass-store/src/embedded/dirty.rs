@@ -34,8 +34,8 @@ pub(super) struct Slot {
     pub(super) queue: u32,
     /// Present at least as long as no table has it.
     pub(super) body: Option<Bytes>,
-    /// Where the generation below has this task; `None` if it does not.
-    pub(super) base: Option<Keys>,
+    /// Where the generation below has this task; `None` if it does not. In a box, because most tasks of a busy broker are new.
+    pub(super) base: Option<Box<Keys>>,
     /// The lane and queue under which the generation below has it, if they are others.
     pub(super) moved_from: Option<Box<(u32, u32)>>,
     /// The task was removed, and this slot stands for its absence.
@@ -124,7 +124,7 @@ impl Dirty {
             queue: below.queue,
             // It stays with the frozen one, and is in the table after that.
             body: None,
-            base: (!below.gone).then(|| Keys::of(&below.record, below.home)),
+            base: (!below.gone).then(|| Box::new(Keys::of(&below.record, below.home))),
             moved_from: None,
             gone: below.gone,
         })

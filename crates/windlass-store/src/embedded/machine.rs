@@ -267,7 +267,7 @@ impl Machine {
                     let Some(Loaded { record, lane, body }) = self.stored(seq)? else { return Ok(None) };
                     let queue = self.names.queue_of_lane(lane);
                     let home = self.home(lane, &record)?;
-                    let base = Some(Keys::of(&record, home));
+                    let base = Some(Box::new(Keys::of(&record, home)));
                     Slot { record, lane, home, queue, body, base, moved_from: None, gone: false }
                 }
             };

@@ -1,6 +1,6 @@
 //! Files ahead of need and files no longer needed.
 //!
-//! One thread keeps `spare_segments` files ready, so that the writer never waits for a file of zeros. The zeros
+//! One thread keeps `spare_segments` files ready, and one more of those that were in use, so that the writer never waits for a file of zeros. The zeros
 //! are really written: syncing into blocks that are already written moves no metadata and takes half the
 //! time. A released segment becomes a spare as it is, old frames and all, because the salt of its next life
 //! tells them apart. The thread holds the lock only to choose its next step, never while it does it, and a
@@ -113,12 +113,13 @@ enum Step {
 
 impl State {
     fn next_step(&self, shared: &Shared) -> Option<Step> {
-        let short = self.spares.len() < shared.wanted;
         if self.live.get(1).is_some_and(|next| next.first <= self.released) {
             let fits = self.live[0].bytes == shared.segment_bytes;
-            return Some(if short && fits { Step::Recycle } else { Step::Delete });
+            // One more than is made: on a busy log one is always released a moment after one was taken, and would be made in vain.
+            let room = self.spares.len() <= shared.wanted;
+            return Some(if room && fits { Step::Recycle } else { Step::Delete });
         }
-        (short && !self.stalled).then_some(Step::Prepare)
+        (self.spares.len() < shared.wanted && !self.stalled).then_some(Step::Prepare)
     }
 
     fn take_number(&mut self) -> u64 {

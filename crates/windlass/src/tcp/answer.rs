@@ -1,8 +1,10 @@
 //! Answers as frames: ACK for what was done, NACK with the problem for what was refused.
 
 use serde::Serialize;
-use windlass_broker::{Answers, Error, Submitted};
+use windlass_broker::{Answers, Error};
 use windlass_core::limits::FRAME_ANSWERS_BYTES_MAX;
+use windlass_core::{Body, Record};
+use windlass_proto::rest::Shown;
 use windlass_proto::tcp::{self, Kind, TaskAnswer};
 
 use super::job::Done;
@@ -17,7 +19,7 @@ const ROOM_BETWEEN: usize = 16;
 /// Adds the frames of a job, one for each of its requests.
 pub(super) fn write(out: &mut Vec<u8>, done: Done) {
     match done {
-        Done::Submitted(outcomes) => submitted(out, outcomes),
+        Done::Submitted(outcomes) => submitted(out, &outcomes),
         Done::Finished(outcomes) => outcomes.into_iter().for_each(|outcome| match outcome {
             Ok(()) => out.extend_from_slice(&DONE),
             Err(error) => refuse(out, error.into()),
@@ -35,12 +37,13 @@ pub(super) fn write(out: &mut Vec<u8>, done: Done) {
 }
 
 /// Mostly they are as long as the first, for which there is room: growing step by step would copy them again and again.
-fn submitted(out: &mut Vec<u8>, mut outcomes: Answers) {
-    let one = |out: &mut Vec<u8>, outcome: Result<Submitted, Error>| match outcome {
-        Ok(submitted) => accept(out, |out| TaskAnswer::write(&submitted.task, out)),
+fn submitted(out: &mut Vec<u8>, answers: &Answers) {
+    let one = |out: &mut Vec<u8>, outcome: Result<(&Record, &Body), Error>| match outcome {
+        Ok((record, body)) => accept(out, |out| TaskAnswer::write(Shown::of(record, body), out)),
         Err(error) => refuse(out, error.into()),
     };
     let start = out.len();
+    let mut outcomes = answers.looks();
     if let Some(first) = outcomes.next() {
         one(out, first);
     }

@@ -158,7 +158,8 @@ async fn run_single(state: Arc<State>, single: Single) -> Result<Vec<u8>, Refuse
 }
 
 fn task(task: windlass_core::Task) -> Result<Vec<u8>, Refused> {
-    answer::frame_with(Shown::new(&task).room(), |out| TaskAnswer::write(&task, out))
+    let shown = Shown::new(&task);
+    answer::frame_with(shown.room(), |out| TaskAnswer::write(shown, out))
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> Refused {

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use serde::Serialize;
 use windlass_core::limits::DEPENDENCIES_SHOWN_MAX;
 use windlass_core::retry::Policy;
-use windlass_core::{Name, Payload, State, Task};
+use windlass_core::{Body, Name, Payload, Record, State, Task};
 
 use super::Pairs;
 use crate::rest::json::Base64;
@@ -20,30 +20,36 @@ use crate::rest::time::{Seconds, TEXT_BYTES, Time};
 /// A task about to be shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown<'a> {
-    task: &'a Task,
+    record: &'a Record,
+    body: &'a Body,
     leased: bool,
 }
 
 impl<'a> Shown<'a> {
     /// As anybody may see it.
     pub fn new(task: &'a Task) -> Self {
-        Self { task, leased: false }
+        Self::of(&task.record, &task.body)
+    }
+
+    /// The same of one that is not in one piece.
+    pub fn of(record: &'a Record, body: &'a Body) -> Self {
+        Self { record, body, leased: false }
     }
 
     /// As its holder sees it, with the lease.
     pub fn leased(task: &'a Task) -> Self {
-        Self { task, leased: true }
+        Self { leased: true, ..Self::new(task) }
     }
 
     /// About how long the JSON is.
     pub fn room(&self) -> usize {
         // Everything but what users send is about this long.
-        768 + self.task.bytes()
+        768 + self.record.bytes() + self.body.bytes()
     }
 
     /// Adds the JSON to `out`.
     pub fn write(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
-        let Task { record, body } = self.task;
+        let Self { record, body, .. } = *self;
         // Names have no character that JSON escapes.
         text(out, b"{\"id\":", record.id.as_str());
         text(out, b",\"type\":", record.kind.as_str());
@@ -75,23 +81,23 @@ impl<'a> Shown<'a> {
     }
 
     fn write_links(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
-        let dependencies = self.task.body.dependencies();
+        let dependencies = self.body.dependencies();
         if !dependencies.is_empty() {
             let shown = dependencies.iter().take(DEPENDENCIES_SHOWN_MAX);
             let ids: Vec<&str> = shown.map(|id| id.as_str()).collect();
             value(out, b",\"dependencies\":", &ids)?;
             number(out, b",\"dependency_count\":", dependencies.len() as u64);
         }
-        if let State::Blocked { open } = &self.task.record.state {
+        if let State::Blocked { open } = &self.record.state {
             number(out, b",\"dependencies_open\":", u64::from(*open));
         }
-        let links = self.task.body.links.as_deref();
+        let links = self.body.links.as_deref();
         name(out, b",\"workflow_id\":", links.and_then(|links| links.workflow.as_ref()));
         Ok(())
     }
 
     fn write_times(&self, out: &mut Vec<u8>) {
-        let record = &self.task.record;
+        let record = self.record;
         let created = Time::from_ms(record.created_at).text();
         put_moment(out, b",\"created_at\":", &created);
         if record.updated_at == record.created_at {
@@ -109,7 +115,7 @@ impl<'a> Shown<'a> {
     }
 
     fn write_run(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
-        let record = &self.task.record;
+        let record = self.record;
         let lease = match &record.state {
             State::Running(lease) => Some(lease),
             _ => None,

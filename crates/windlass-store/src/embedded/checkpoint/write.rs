@@ -148,7 +148,7 @@ impl<'a> Found<'a> {
         }
         let now = (!slot.gone).then(|| Keys::of(&slot.record, slot.home));
         let places = |keys: Option<&Keys>| order_keys(keys, seq);
-        let kinds = places(slot.base.as_ref()).into_iter().zip(places(now.as_ref()));
+        let kinds = places(slot.base.as_deref()).into_iter().zip(places(now.as_ref()));
         for ((old, new), changes) in kinds.zip(&mut self.in_place) {
             if old == new {
                 continue;

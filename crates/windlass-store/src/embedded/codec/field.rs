@@ -3,10 +3,11 @@
 
 use prost::encoding::WireType;
 
-/// The longest key and the longest number.
-const HEAD_BYTES_MAX: usize = 5 + 10;
+/// The longest key and the longest number, and one to make it even.
+const HEAD_BYTES_MAX: usize = 5 + 10 + 1;
 
-/// The key of a field and the number behind it, in one piece: byte by byte, each would have to look for room.
+/// The key of a field and the number behind it, in one piece: byte by byte, each would have to look for room. A piece of one
+/// length, of which the rest is taken back, is written without a call.
 pub(in crate::embedded) fn head(tag: u32, wire: WireType, number: u64, out: &mut Vec<u8>) {
     let mut bytes = [0; HEAD_BYTES_MAX];
     let mut len = 0;
@@ -19,7 +20,9 @@ pub(in crate::embedded) fn head(tag: u32, wire: WireType, number: u64, out: &mut
         bytes[len] = rest as u8;
         len += 1;
     }
-    out.extend_from_slice(&bytes[..len]);
+    let end = out.len() + len;
+    out.extend_from_slice(&bytes);
+    out.truncate(end);
 }
 
 pub(super) fn number(tag: u32, number: u64, out: &mut Vec<u8>) {

@@ -8,7 +8,8 @@ use uuid::{Uuid, Variant, Version};
 
 /// Milliseconds that share a row, as a power of two.
 const ROW_MS_LOG2: u32 = 1;
-const ROW_IDS_MAX: usize = 1024;
+/// Two milliseconds of a broker that is as busy as can be: those beyond cost as much as ten of the others.
+const ROW_IDS_MAX: usize = 4096;
 const UUID_BYTES: usize = 16;
 const PAIR_BYTES: usize = UUID_BYTES + 8;
 

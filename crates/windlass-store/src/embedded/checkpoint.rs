@@ -112,7 +112,7 @@ pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>
         machine.freeze()
     };
     let began = Instant::now();
-    write::write(tables, &frame)?;
+    write::write(tables, &frame, shared.space.room())?;
     let snapshot = tables.snapshot()?;
     let applied = frame.meta.applied;
     let tasks = frame.slots.len();

@@ -169,7 +169,8 @@ impl Command {
         let writer = Writer::new(1, &tasks);
         let rest = InsertEntry { tasks: Vec::new(), atomic, max_depth };
         let len = writer.encoded_len() + rest.encoded_len();
-        let mut buffer = Vec::with_capacity(len + 16);
+        // For what stands in front, and what a head needs to be written in one piece.
+        let mut buffer = Vec::with_capacity(len + 32);
         encode_key(1, WireType::LengthDelimited, &mut buffer);
         encode_varint(len as u64, &mut buffer);
         let bodies = writer.encode(&mut buffer);

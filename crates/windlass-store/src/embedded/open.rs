@@ -37,7 +37,8 @@ const FORMAT_WORD: &str = "windlass-data";
 
 /// Changed tasks of this size may stay in memory for the whole interval; more than that is saved soon.
 const LASTING_BYTES: usize = 8 << 20;
-/// A file of blocks is never larger, whatever a file of the log is.
+/// A file of blocks, whatever a file of the log is.
+const BLOCKS_BYTES_MIN: u64 = 64 << 10;
 const BLOCKS_BYTES_MAX: u64 = 1 << 30;
 /// The saver's niceness: below the hot path, above what is idle.
 const SAVER_NICE: i32 = 5;
@@ -58,8 +59,8 @@ pub struct Options {
     pub checkpoint_interval: Duration,
     /// Memory for pages of the tables.
     pub cache_bytes: usize,
-    /// An index up to this size is read and verified whole at opening, at more than a gigabyte a second. In a larger one
-    /// only the values that are read are verified.
+    /// An index up to this size is read and verified whole at opening, at more than a gigabyte a second, and so are the blocks if
+    /// both together are not larger. Of larger ones only what is read is verified.
     pub verify_bytes: u64,
     /// How much of each order (the ready tasks of a queue and type, the timers) is kept in memory.
     pub window_entries: usize,
@@ -114,9 +115,14 @@ impl Threads {
 fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, Error> {
     fs::create_dir_all(&options.dir).map_err(io_error("make the data directory", &options.dir))?;
     let lock = lock(&options.dir)?;
-    check_format(&options.dir)?;
-    let block_bytes = (2 * options.segment_bytes).min(BLOCKS_BYTES_MAX) as u32;
+    let format = check_format(&options.dir)?;
+    let block_bytes =
+        options.segment_bytes.saturating_mul(2).clamp(BLOCKS_BYTES_MIN, BLOCKS_BYTES_MAX) as u32;
     let mut tables = Tables::open(&options.dir, options.cache_bytes, options.verify_bytes, block_bytes)?;
+    if format != FORMAT {
+        // From here on what is saved is of this version.
+        write_format(&options.dir)?;
+    }
     let signals = Arc::new(Signals::observed());
     let machine =
         Machine::load(tables.snapshot()?, options.window_entries, Arc::clone(&clock), Arc::clone(&signals))?;
@@ -143,6 +149,7 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
         limited: Limited::default(),
     });
     let log = replay(&options, &shared, &mut tables)?;
+    tables.remove_strays()?;
     {
         let mut machine = shared.machine.lock();
         machine.renew_leases()?;
@@ -287,15 +294,14 @@ fn lock(dir: &Path) -> Result<Ownership, Error> {
     }
 }
 
-/// A directory of another version is left untouched.
-fn check_format(dir: &Path) -> Result<(), Error> {
+/// A directory of a version that this one cannot read is left untouched.
+fn check_format(dir: &Path) -> Result<u32, Error> {
     let path = dir.join("FORMAT");
     match fs::read_to_string(&path) {
         Ok(text) => {
             let version = text.trim().strip_prefix(FORMAT_WORD).and_then(|rest| rest.trim().parse().ok());
             match version {
-                Some(FORMAT) => Ok(()),
-                Some(FORMAT_BEFORE) => write_format(dir),
+                Some(found @ (FORMAT | FORMAT_BEFORE)) => Ok(found),
                 Some(found) => Err(Error::Version { found, known: FORMAT }),
                 None => Err(Error::Damaged(format!("{} is not a format file", path.display()))),
             }
@@ -304,7 +310,8 @@ fn check_format(dir: &Path) -> Result<(), Error> {
             if dir.join("index.redb").exists() {
                 return Err(Error::Damaged(format!("{} is missing", path.display())));
             }
-            write_format(dir)
+            write_format(dir)?;
+            Ok(FORMAT)
         }
         Err(error) => Err(io_error("read", &path)(error)),
     }

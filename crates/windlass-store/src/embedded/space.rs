@@ -9,6 +9,8 @@ use std::time::Instant;
 
 use windlass_core::{Change, Transition};
 
+use super::tables::heap::Room;
+
 /// The system is asked again when its last answer is this old. One caller asks; the others go by that answer meanwhile,
 const CHECK_INTERVAL_MS: u64 = 20;
 /// unless it is older than this: then each asks for itself.
@@ -40,6 +42,11 @@ impl Space {
     /// Whether there is not even room for a checkpoint.
     pub(super) fn is_exhausted(&self) -> bool {
         self.free() < self.reserve_bytes / 4
+    }
+
+    /// For what may be moved. A part of what is free, because the rest has to be enough for the log and the next checkpoint.
+    pub(super) fn room(&self) -> Room {
+        Room { short: self.is_short(), bytes: self.free() / 4 }
     }
 
     fn free(&self) -> u64 {

@@ -10,7 +10,7 @@ use crate::embedded::index::Place;
 use crate::embedded::machine::Frame;
 use crate::embedded::names::KEYED_LANES;
 use crate::embedded::tables::block::{BLOCK_TASKS, Entry, INLINE_BYTES_MAX, entries};
-use crate::embedded::tables::heap::Heap;
+use crate::embedded::tables::heap::{Heap, Room};
 use crate::embedded::tables::ids::{self, Dated};
 use crate::embedded::tables::set::{SPAN, Set};
 use crate::embedded::tables::{
@@ -20,9 +20,9 @@ use crate::embedded::tables::{
 use crate::embedded::{edges, flow, holders, operations, schedules, workflows};
 use crate::store::Error;
 
-pub(super) fn write(tables: &mut Tables, frame: &Frame) -> Result<(), Error> {
+pub(super) fn write(tables: &mut Tables, frame: &Frame, room: Room) -> Result<(), Error> {
     let write = tables.begin_write()?;
-    let found = write_tasks(&write, &mut tables.heap, &frame.slots)?;
+    let found = write_tasks(&write, &mut tables.heap, &frame.slots, room)?;
     write_ids(&write, found.dated, found.others, &frame.slots)?;
     write_order(&write, found.in_place, found.moved)?;
     write_listing(&write, found.listing)?;
@@ -40,7 +40,12 @@ pub(super) fn write(tables: &mut Tables, frame: &Frame) -> Result<(), Error> {
 
 type LargeTable<'a> = Table<'a, (u64, u8), &'static [u8]>;
 
-fn write_tasks<'a>(write: &WriteTransaction, heap: &mut Heap, slots: &'a Slots) -> Result<Found<'a>, Error> {
+fn write_tasks<'a>(
+    write: &WriteTransaction,
+    heap: &mut Heap,
+    slots: &'a Slots,
+    room: Room,
+) -> Result<Found<'a>, Error> {
     let mut found = Found::default();
     let mut tasks = write.open_table(TASKS).map_err(failed("open a table"))?;
     let mut large = write.open_table(LARGE).map_err(failed("open a table"))?;
@@ -65,7 +70,7 @@ fn write_tasks<'a>(write: &WriteTransaction, heap: &mut Heap, slots: &'a Slots) 
             heap.put(&mut tasks, block, &buffer)?;
         }
     }
-    heap.tidy(&mut tasks)?;
+    heap.tidy(&mut tasks, room)?;
     Ok(found)
 }
 

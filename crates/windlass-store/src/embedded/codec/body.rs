@@ -5,7 +5,7 @@ use prost::Message;
 use prost::encoding::encoded_len_varint;
 use windlass_core::{Body, Links, Payload, retry};
 
-use super::field::{bytes, number};
+use super::field::{HEAD_BYTES_MAX, bytes, number};
 use super::{Result, id, name, wrong};
 
 #[derive(Clone, PartialEq, Message)]
@@ -98,7 +98,7 @@ fn links(message: &LinksMessage) -> Result<Links> {
 }
 
 pub(crate) fn encode_body(body: &Body) -> Bytes {
-    let mut out = Vec::with_capacity(body_len(body));
+    let mut out = Vec::with_capacity(body_len(body) + HEAD_BYTES_MAX);
     write_body(body, &mut out);
     out.into()
 }

@@ -4,7 +4,7 @@
 use prost::encoding::WireType;
 
 /// The longest key and the longest number, and one to make it even.
-const HEAD_BYTES_MAX: usize = 5 + 10 + 1;
+pub(super) const HEAD_BYTES_MAX: usize = 5 + 10 + 1;
 
 /// The key of a field and the number behind it, in one piece: byte by byte, each would have to look for room. A piece of one
 /// length, of which the rest is taken back, is written without a call.

@@ -1,8 +1,8 @@
-//! Neighbouring tasks in one value of a table.
+//! Neighbouring tasks in one piece.
 //!
-//! A table's page is read and written whole, whatever part of it changes. Tasks that were submitted together are mostly
-//! claimed, finished and removed together, so a row holds [`BLOCK_TASKS`] of them and a checkpoint makes one change of the
-//! table where it would make sixteen. What is large stands in a row of its own, so that it is not rewritten with its neighbours.
+//! Tasks that were submitted together are mostly claimed, finished and removed together, so a block holds [`BLOCK_TASKS`] of them
+//! and a checkpoint makes one change of the index where it would make sixteen. A block is written anew with every change of one
+//! of them; so what is large stands in a row of its own.
 
 use crate::store::Error;
 
@@ -10,6 +10,10 @@ use crate::store::Error;
 pub(in crate::embedded) const BLOCK_TASKS: u64 = 16;
 /// A record or body beyond this stands alone.
 pub(in crate::embedded) const INLINE_BYTES_MAX: usize = 1024;
+
+/// What a block can come to.
+pub(in crate::embedded) const BLOCK_BYTES_MAX: usize =
+    BLOCK_TASKS as usize * (HEAD_BYTES + 2 * INLINE_BYTES_MAX);
 
 const APART: u32 = u32::MAX;
 const HEAD_BYTES: usize = 9;

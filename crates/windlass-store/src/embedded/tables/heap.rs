@@ -5,10 +5,10 @@
 //! and its checksum. What a block was before stays behind as waste: a file without a block that counts is removed, and of one
 //! that is waste for more than half the blocks that count move on, in steps of a size that goes with what is written (`tidy`).
 //!
-//! A checkpoint writes blocks and syncs their files before it commits the tree, so the tree never points to what is not there.
-//! Behind the end that the tree knows, a file may hold what a crash left; it is written over. If the newest checkpoint turns
-//! out to be damaged, redb goes back to the one before: so a file is removed one checkpoint after it came to hold nothing.
+//! A checkpoint writes blocks and syncs their files before it commits the tree, so the tree never points to what is not there, and
+//! removes files after that. Behind the end that the tree knows, a file may hold what a crash left; it is written over.
 
+mod folder;
 #[cfg(test)]
 mod tests;
 mod tidy;
@@ -16,12 +16,15 @@ mod tidy;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use redb::{ReadableTable, Table, TableDefinition, WriteTransaction};
 
+use self::folder::{files_in, make_dir, open_known, path};
+pub(in crate::embedded) use self::tidy::Room;
+use super::block::BLOCK_BYTES_MAX;
 use super::{failed, seal};
 use crate::store::Error;
 
@@ -32,6 +35,10 @@ const FILES: TableDefinition<'static, u32, &[u8]> = TableDefinition::new("block_
 const BUFFER_BYTES: usize = 1 << 20;
 /// In front of each block: its number and length, for those who read a file from its beginning.
 const HEAD_BYTES: usize = 12;
+/// More files than about this are not made: each is open as long as the store is. They get larger instead…
+const FILES_MAX: u64 = 256;
+/// …up to this.
+const FILE_BYTES_MAX: u64 = 1 << 30;
 
 /// Where a block stands. As a value of the table of tasks it begins with a byte that no block begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,20 +54,21 @@ const PLACE_MARK: u8 = 0xff;
 impl Place {
     /// What stands for block `number` in the tree: its place, or `None` if it is the block itself, as all were in the format before.
     pub(in crate::embedded) fn read(number: u64, value: &[u8]) -> Result<Option<Place>, Error> {
-        let sealed = match value.split_first() {
-            Some((&PLACE_MARK, _)) => &seal::open(number, value)?[1..],
-            _ => return Ok(None),
-        };
-        let (numbers, rest) = sealed.as_chunks::<4>();
-        match (numbers, rest) {
-            ([file, at, bytes, checksum], []) => Ok(Some(Place {
+        if value.first() != Some(&PLACE_MARK) {
+            return Ok(None);
+        }
+        let (numbers, rest) = seal::open(number, value)?.get(1..).unwrap_or_default().as_chunks::<4>();
+        let place = match (numbers, rest) {
+            ([file, at, bytes, checksum], []) => Some(Place {
                 file: u32::from_le_bytes(*file),
                 at: u32::from_le_bytes(*at),
                 bytes: u32::from_le_bytes(*bytes),
                 checksum: u32::from_le_bytes(*checksum),
-            })),
-            _ => Err(damaged(format!("the place of block {number} cannot be read"))),
-        }
+            }),
+            _ => None,
+        };
+        let sane = place.filter(|place| place.bytes as usize <= BLOCK_BYTES_MAX);
+        sane.map(Some).ok_or_else(|| damaged(format!("the place of block {number} cannot be read")))
     }
 
     fn write(self, number: u64, buffer: &mut Vec<u8>) -> &[u8] {
@@ -119,51 +127,33 @@ pub(in crate::embedded) struct Heap {
     unsynced: Vec<Arc<File>>,
     /// Whether a file was made since the last sync.
     grown: bool,
-    /// Without a block that counts, as of the last checkpoint.
-    idle: Vec<u32>,
+    /// Files that the checkpoint under way has forgotten.
+    forgotten: Vec<u32>,
     tidying: tidy::Tidying,
 }
 
 impl Heap {
-    /// The files that the tree knows. What else is in the folder was left by a crash and is removed.
-    pub(super) fn open(dir: PathBuf, write: &WriteTransaction, file_bytes: u32) -> Result<Heap, Error> {
-        fs::create_dir_all(&dir).map_err(failed("make the folder of blocks"))?;
-        let mut table = write.open_table(FILES).map_err(failed("make a table"))?;
-        let mut uses = BTreeMap::new();
+    /// The files that the tree knows. A tree that was just made knows none, and there must be none.
+    pub(super) fn open(
+        dir: PathBuf,
+        write: &WriteTransaction,
+        file_bytes: u32,
+        new: bool,
+    ) -> Result<Heap, Error> {
+        make_dir(&dir)?;
+        let table = write.open_table(FILES).map_err(failed("make a table"))?;
+        let (mut uses, mut files) = (BTreeMap::new(), BTreeMap::new());
         for entry in table.range::<u32>(..).map_err(failed("read the files of blocks"))? {
             let (number, value) = entry.map_err(failed("read the files of blocks"))?;
             let number = number.value();
-            uses.insert(number, decode(seal::open(u64::from(number), value.value())?)?);
+            let known = decode(seal::open(u64::from(number), value.value())?)?;
+            files.insert(number, Arc::new(open_known(&dir, number, known)?));
+            uses.insert(number, known);
         }
-        let mut files = BTreeMap::new();
-        for (number, known) in uses.clone() {
-            match File::options().read(true).write(true).open(path(&dir, number)) {
-                Ok(file) => {
-                    let length = file.metadata().map_err(failed("look at a file of blocks"))?.len();
-                    if length < u64::from(known.end) && known.live > 0 {
-                        return Err(damaged(format!("file {number} of blocks is too short")));
-                    }
-                    files.insert(number, Arc::new(file));
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    if known.live > 0 {
-                        return Err(missing(number));
-                    }
-                    uses.remove(&number);
-                    table.remove(number).map_err(failed("forget a file of blocks"))?;
-                }
-                Err(error) => return Err(failed("open a file of blocks")(error)),
-            }
-        }
-        drop(table);
-        for entry in fs::read_dir(&dir).map_err(failed("read the folder of blocks"))? {
-            let entry = entry.map_err(failed("read the folder of blocks"))?;
-            if !uses.keys().any(|number| path(&dir, *number) == entry.path()) {
-                fs::remove_file(entry.path()).map_err(failed("remove a file of blocks"))?;
-            }
+        if new && !files_in(&dir)?.is_empty() {
+            return Err(damaged(format!("{} has blocks, but their index is missing", dir.display())));
         }
         let current = uses.last_key_value().map_or(1, |(number, _)| *number);
-        let idle = uses.iter().filter(|(_, known)| known.live == 0).map(|(number, _)| *number).collect();
         Ok(Heap {
             dir,
             files: Arc::new(files),
@@ -175,9 +165,30 @@ impl Heap {
             file_bytes,
             unsynced: Vec::new(),
             grown: false,
-            idle,
+            forgotten: Vec::new(),
             tidying: tidy::Tidying::default(),
         })
+    }
+
+    /// Removes files that a crash left behind, made or forgotten by a checkpoint that was not finished. For when everything else
+    /// about the directory was found to be right.
+    pub(super) fn remove_strays(&self, tree: &impl ReadableTable<u64, &'static [u8]>) -> Result<(), Error> {
+        let mut strays = files_in(&self.dir)?;
+        strays.retain(|number| !self.uses.contains_key(number));
+        if strays.is_empty() {
+            return Ok(());
+        }
+        for entry in tree.range::<u64>(..).map_err(failed("read the places of blocks"))? {
+            let (number, value) = entry.map_err(failed("read the places of blocks"))?;
+            let place = Place::read(number.value(), value.value())?;
+            if let Some(place) = place.filter(|place| strays.contains(&place.file)) {
+                return Err(damaged(format!("the index does not know file {} of blocks", place.file)));
+            }
+        }
+        for number in strays {
+            fs::remove_file(path(&self.dir, number)).map_err(failed("remove a file of blocks"))?;
+        }
+        Ok(())
     }
 
     pub(super) fn files(&self) -> Files {
@@ -238,7 +249,7 @@ impl Heap {
     fn append(&mut self, number: u64, block: &[u8]) -> Result<Place, Error> {
         let bytes = u32::try_from(block.len()).map_err(failed("write a block"))?;
         let mut at = self.uses.get(&self.current).map_or(0, |known| known.end);
-        if at >= self.file_bytes {
+        if at >= self.file_bytes && u64::from(at) >= (self.bytes() / FILES_MAX).min(FILE_BYTES_MAX) {
             self.flush()?;
             self.current += 1;
             at = 0;
@@ -312,17 +323,15 @@ impl Heap {
             self.current += 1;
         }
         let mut table = write.open_table(FILES).map_err(failed("open a table"))?;
-        for number in &self.idle {
-            // Nothing comes back to a file: its number is never current again.
-            if *number != self.current {
-                self.changed.remove(number);
-                self.uses.remove(number);
-                table.remove(number).map_err(failed("forget a file of blocks"))?;
-            }
+        let current = self.current;
+        let empty = self.uses.extract_if(.., |number, known| known.live == 0 && *number != current);
+        self.forgotten.extend(empty.map(|(number, _)| number));
+        for number in &self.forgotten {
+            table.remove(number).map_err(failed("forget a file of blocks"))?;
         }
         for number in std::mem::take(&mut self.changed) {
-            let known = self.uses.get(&number).copied().unwrap_or_default();
-            let mut value = encode(known);
+            let Some(known) = self.uses.get(&number) else { continue };
+            let mut value = encode(*known);
             table
                 .insert(number, seal::close(u64::from(number), &mut value))
                 .map_err(failed("write the files of blocks"))?;
@@ -332,19 +341,13 @@ impl Heap {
 
     /// The tree is committed.
     pub(in crate::embedded) fn saved(&mut self) -> Result<(), Error> {
-        for number in std::mem::take(&mut self.idle) {
-            if number != self.current && Arc::make_mut(&mut self.files).remove(&number).is_some() {
+        for number in std::mem::take(&mut self.forgotten) {
+            if Arc::make_mut(&mut self.files).remove(&number).is_some() {
                 fs::remove_file(path(&self.dir, number)).map_err(failed("remove a file of blocks"))?;
             }
         }
-        let idle = self.uses.iter().filter(|(_, known)| known.live == 0);
-        self.idle = idle.map(|(number, _)| *number).filter(|number| *number != self.current).collect();
         Ok(())
     }
-}
-
-fn path(dir: &Path, number: u32) -> PathBuf {
-    dir.join(format!("{number:010}.blk"))
 }
 
 fn encode(known: Use) -> Vec<u8> {

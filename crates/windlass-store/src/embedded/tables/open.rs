@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use redb::{Database, ReadableDatabase, WriteTransaction};
+use redb::{Database, ReadOnlyTable, ReadableDatabase, WriteTransaction};
 use windlass_core::flow::Delta;
 
 use super::heap::Heap;
@@ -19,8 +19,8 @@ pub(in crate::embedded) struct Tables {
 }
 
 impl Tables {
-    /// Opens or makes the files in a directory. `cache_bytes` bounds what redb keeps in memory; files of up to `verify_bytes`
-    /// are verified whole; a file of blocks takes no more than `block_bytes`.
+    /// Opens or makes the files in a directory. `cache_bytes` bounds what redb keeps in memory. An index of up to `verify_bytes`
+    /// is verified whole, and so are the blocks if they and the index are not more than that; a file of blocks takes no more than `block_bytes`.
     pub(in crate::embedded) fn open(
         dir: &Path,
         cache_bytes: usize,
@@ -28,7 +28,8 @@ impl Tables {
         block_bytes: u32,
     ) -> Result<Tables, Error> {
         let path = dir.join("index.redb");
-        if !path.exists() {
+        let new = !path.exists();
+        if new {
             make(&path)?;
         }
         let mut database = Database::builder()
@@ -42,13 +43,23 @@ impl Tables {
         // A reader must find every table, also in a file that was just made.
         let write = begin_write(&database)?;
         make_tables(&write)?;
-        let heap = Heap::open(dir.join("blocks"), &write, block_bytes)?;
+        let heap = Heap::open(dir.join("blocks"), &write, block_bytes, new)?;
         write.commit().map_err(failed("make the tables"))?;
-        if bytes + heap.bytes() <= verify_bytes {
-            let read = database.begin_read().map_err(failed("read the index"))?;
-            heap.verify(&read.open_table(TASKS).map_err(failed("open a table"))?)?;
+        let tables = Tables { database, heap };
+        if bytes + tables.heap.bytes() <= verify_bytes {
+            tables.heap.verify(&tables.tasks()?)?;
         }
-        Ok(Tables { database, heap })
+        Ok(tables)
+    }
+
+    /// The log belongs to the tables: what else lies about was left by a crash.
+    pub(in crate::embedded) fn remove_strays(&self) -> Result<(), Error> {
+        self.heap.remove_strays(&self.tasks()?)
+    }
+
+    fn tasks(&self) -> Result<ReadOnlyTable<u64, &'static [u8]>, Error> {
+        let read = self.database.begin_read().map_err(failed("read the index"))?;
+        read.open_table(TASKS).map_err(failed("open a table"))
     }
 
     /// A write that survives a crash without a repair at the next opening.
@@ -88,8 +99,7 @@ fn make_tables(write: &WriteTransaction) -> Result<(), Error> {
     workflows::write(write, &workflows::Changed::default())
 }
 
-/// Checks every page, so that a flipped bit in a key or a branch cannot make a task invisible. If the last checkpoint is
-/// damaged redb goes back to the one before; the log tells whether what is missing can be replayed.
+/// Checks every page, so that a flipped bit in a key or a branch cannot make a task invisible.
 fn verify(database: &mut Database) -> Result<(), Error> {
     let damaged = |error: redb::DatabaseError| Error::Damaged(format!("the index: {error}"));
     if !database.check_integrity().map_err(damaged)? {

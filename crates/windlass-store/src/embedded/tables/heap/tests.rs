@@ -1,5 +1,7 @@
 //! Files that are much smaller than real ones, beside a model.
 
+use std::path::Path;
+
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use redb::{Database, ReadableDatabase};
@@ -12,6 +14,7 @@ struct Held {
     dir: tempfile::TempDir,
     database: Database,
     heap: Heap,
+    short: bool,
     model: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -20,7 +23,7 @@ impl Held {
         let dir = tempfile::tempdir().unwrap();
         let database = Database::create(dir.path().join("index.redb")).unwrap();
         let heap = open(dir.path(), &database).unwrap();
-        Held { dir, database, heap, model: BTreeMap::new() }
+        Held { dir, database, heap, short: false, model: BTreeMap::new() }
     }
 
     /// One checkpoint: `None` removes a block.
@@ -39,7 +42,7 @@ impl Held {
                 }
             }
         }
-        self.heap.tidy(&mut tree).unwrap();
+        self.heap.tidy(&mut tree, Room { short: self.short, bytes: u64::MAX }).unwrap();
         drop(tree);
         self.heap.save(&write).unwrap();
         write.commit().unwrap();
@@ -63,7 +66,7 @@ impl Held {
 
     fn reopen(&mut self) -> Result<(), Error> {
         self.heap = open(self.dir.path(), &self.database)?;
-        Ok(())
+        self.heap.remove_strays(&self.database.begin_read().unwrap().open_table(TASKS).unwrap())
     }
 }
 
@@ -71,7 +74,7 @@ impl Held {
 fn open(dir: &Path, database: &Database) -> Result<Heap, Error> {
     let write = database.begin_write().unwrap();
     write.open_table(TASKS).unwrap();
-    let heap = Heap::open(dir.join("blocks"), &write, 4096)?;
+    let heap = Heap::open(dir.join("blocks"), &write, 4096, false)?;
     write.commit().unwrap();
     Ok(heap)
 }
@@ -94,11 +97,10 @@ fn blocks_come_back_as_they_were_written_and_waste_does_not_grow() {
         assert_eq!(held.read_all().unwrap(), held.model, "round {round}");
     }
     let live: usize = held.model.values().map(|block| block.len() + HEAD_BYTES).sum();
-    // Half of each file, the current one, and those that go with the next two checkpoints.
-    assert!(held.heap.bytes() < 2 * live as u64 + 5 * 4096, "{} for {live}", held.heap.bytes());
+    // Half of each file, the current one, and the one that is being left.
+    assert!(held.heap.bytes() < 2 * live as u64 + 3 * 4096, "{} for {live}", held.heap.bytes());
     let all: Vec<u64> = held.model.keys().copied().collect();
     held.save(all.into_iter().map(|number| (number, None)).collect());
-    held.save(Vec::new());
     assert!(held.files_on_disk().len() <= 1, "{:?}", held.files_on_disk());
 }
 
@@ -110,7 +112,6 @@ fn an_older_view_still_reads_what_was_moved_and_removed_since() {
     let read = held.database.begin_read().unwrap();
     let tree = read.open_table(TASKS).unwrap();
     held.save((0..100).map(|number| (number, Some(vec![2; 100]))).collect());
-    held.save(Vec::new());
     assert!(!held.dir.path().join("blocks/0000000001.blk").exists());
     let value = tree.get(5).unwrap().unwrap();
     assert_eq!(super::super::block_at(&files, 5, value.value()).unwrap(), vec![1; 100]);
@@ -130,6 +131,60 @@ fn what_a_crash_left_behind_is_removed_or_written_over() {
     assert!(!stray.exists());
     held.save(vec![(2, Some(b"two".to_vec()))]);
     assert_eq!(held.read_all().unwrap(), held.model);
+}
+
+#[test]
+fn a_file_that_was_empty_when_it_was_opened_takes_blocks_again() {
+    let mut held = Held::new();
+    for _ in 0..2 {
+        held.save(vec![(1, Some(vec![1; 20]))]);
+        held.save(vec![(1, None)]);
+    }
+    held.save(vec![(2, Some(vec![1; 3000]))]);
+    held.save(vec![(2, None)]);
+    held.reopen().unwrap();
+    // More than one file takes, so that it is no longer the current one.
+    held.save((0..100).map(|number| (number, Some(vec![2; 100]))).collect());
+    assert_eq!(held.read_all().unwrap(), held.model);
+    held.reopen().unwrap();
+    assert_eq!(held.read_all().unwrap(), held.model);
+}
+
+#[test]
+fn on_a_short_disk_smaller_waste_counts_too() {
+    let mut held = Held::new();
+    held.save((0..400).map(|number| (number, Some(vec![1; 100]))).collect());
+    let fifth = |held: &mut Held, short: bool| {
+        held.short = short;
+        held.save((0..400).step_by(5).map(|number| (number, Some(vec![2; 100]))).collect());
+        assert_eq!(held.read_all().unwrap(), held.model);
+        held.heap.bytes()
+    };
+    let (at_leisure, short) = (fifth(&mut held, false), fifth(&mut held, true));
+    assert!(short < at_leisure, "{short} after {at_leisure}");
+}
+
+#[test]
+fn blocks_without_their_index_are_left_alone() {
+    let mut held = Held::new();
+    held.save(vec![(1, Some(b"one".to_vec()))]);
+    let other = Database::create(held.dir.path().join("other.redb")).unwrap();
+    let write = other.begin_write().unwrap();
+    write.open_table(TASKS).unwrap();
+    let opened = Heap::open(held.dir.path().join("blocks"), &write, 4096, true);
+    assert!(matches!(opened, Err(Error::Damaged(_))));
+    assert_eq!(held.read_all().unwrap(), held.model);
+}
+
+#[test]
+fn a_file_that_only_the_places_know_is_not_removed() {
+    let mut held = Held::new();
+    held.save(vec![(1, Some(b"one".to_vec()))]);
+    let write = held.database.begin_write().unwrap();
+    write.open_table(FILES).unwrap().remove(1).unwrap();
+    write.commit().unwrap();
+    assert!(matches!(held.reopen(), Err(Error::Damaged(_))));
+    assert_eq!(held.files_on_disk().len(), 1);
 }
 
 #[test]
@@ -169,6 +224,5 @@ fn a_file_whose_heads_are_damaged_is_left_alone() {
     }
     assert!(path.exists());
     held.save(vec![(0, None)]);
-    held.save(Vec::new());
     assert!(!path.exists());
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 
 use redb::{ReadableTable, Table};
 
@@ -12,13 +11,22 @@ use crate::store::Error;
 /// A checkpoint looks through twice as much as it wrote, which is enough to keep up, and through this much at least.
 const STEP_BYTES_MIN: u64 = 4 << 20;
 
+/// What the disk has left.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::embedded) struct Room {
+    /// So little that smaller waste counts too: what is left to do must not wait for room.
+    pub(in crate::embedded) short: bool,
+    /// For what moves before its old file can go.
+    pub(in crate::embedded) bytes: u64,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Tidying {
     /// Since the last step.
     written: u64,
     /// The file that is being left, and how far it was looked through.
     leaving: Option<(u32, u32)>,
-    /// Files that were looked through and still hold what counts: a head is damaged. Their blocks are found by the tree.
+    /// Files that were looked through and still hold what counts: something there is damaged. It is told when it is asked for.
     given_up: BTreeSet<u32>,
 }
 
@@ -33,10 +41,12 @@ impl Heap {
     pub(in crate::embedded) fn tidy(
         &mut self,
         tree: &mut Table<'_, u64, &'static [u8]>,
+        room: Room,
     ) -> Result<(), Error> {
-        let mut left = STEP_BYTES_MIN.max(2 * self.tidying.written);
+        let least = if room.short { u64::from(self.file_bytes) } else { STEP_BYTES_MIN };
+        let mut left = least.max(2 * self.tidying.written).min(room.bytes);
         while left > 0
-            && let Some((file, at)) = self.tidying.leaving.take().or_else(|| self.most_wasteful())
+            && let Some((file, at)) = self.tidying.leaving.take().or_else(|| self.most_wasteful(room.short))
         {
             let known = self.uses.get(&file).copied().unwrap_or_default();
             if known.live == 0 {
@@ -57,11 +67,11 @@ impl Heap {
         Ok(())
     }
 
-    fn most_wasteful(&self) -> Option<(u32, u32)> {
+    fn most_wasteful(&self, short: bool) -> Option<(u32, u32)> {
         let wasteful = self.uses.iter().filter(|(number, known)| {
             **number != self.current
                 && known.live > 0
-                && known.live < known.end / 2
+                && known.live < if short { known.end / 8 * 7 } else { known.end / 2 }
                 && !self.tidying.given_up.contains(number)
         });
         wasteful.min_by_key(|(_, known)| known.live).map(|(number, _)| (*number, 0))
@@ -88,8 +98,14 @@ impl Heap {
         let stored = tree.get(number).map_err(failed("look through blocks"))?;
         let place = stored.map(|value| Place::read(number, value.value())).transpose()?.flatten();
         if let Some(place) = place.filter(|place| (place.file, place.at) == (file, at)) {
-            let block = read(&Arc::clone(&self.files), number, place)?;
-            self.put(tree, number, &block)?;
+            match read(&self.files, number, place) {
+                Ok(block) => self.put(tree, number, &block)?,
+                Err(Error::Damaged(words)) => {
+                    tracing::error!(words, "a block cannot be moved");
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(Some(next))
     }

@@ -1,0 +1,48 @@
+//! The files of blocks in their folder.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Use, damaged, failed, missing};
+use crate::store::Error;
+
+pub(super) fn path(dir: &Path, number: u32) -> PathBuf {
+    dir.join(format!("{number:010}.blk"))
+}
+
+/// The folder outlives a power cut before anything in it is relied on.
+pub(super) fn make_dir(dir: &Path) -> Result<(), Error> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir(dir).map_err(failed("make the folder of blocks"))?;
+    let parent = dir.parent().unwrap_or_else(|| Path::new("."));
+    File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed("make the folder of blocks"))
+}
+
+pub(super) fn open_known(dir: &Path, number: u32, known: Use) -> Result<File, Error> {
+    let file = File::options().read(true).write(true).open(path(dir, number)).map_err(|error| match error
+        .kind()
+    {
+        io::ErrorKind::NotFound => missing(number),
+        _ => failed("open a file of blocks")(error),
+    })?;
+    let length = file.metadata().map_err(failed("look at a file of blocks"))?.len();
+    if length < u64::from(known.end) {
+        return Err(damaged(format!("file {number} of blocks is too short")));
+    }
+    Ok(file)
+}
+
+/// The numbers of the files in the folder. What has another name is somebody else's.
+pub(super) fn files_in(dir: &Path) -> Result<BTreeSet<u32>, Error> {
+    let mut numbers = BTreeSet::new();
+    for entry in fs::read_dir(dir).map_err(failed("read the folder of blocks"))? {
+        let name = entry.map_err(failed("read the folder of blocks"))?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_suffix(".blk")?.parse().ok());
+        numbers.extend(number.filter(|number| path(dir, *number).file_name() == Some(&name)));
+    }
+    Ok(numbers)
+}

@@ -18,6 +18,14 @@ struct Held {
     model: BTreeMap<u64, Vec<u8>>,
 }
 
+/// Where a checkpoint ends: it is done, or the process is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Done,
+    BeforeCommit,
+    AfterCommit,
+}
+
 impl Held {
     fn new() -> Held {
         let dir = tempfile::tempdir().unwrap();
@@ -28,25 +36,38 @@ impl Held {
 
     /// One checkpoint: `None` removes a block.
     fn save(&mut self, changes: Vec<(u64, Option<Vec<u8>>)>) {
+        self.save_until(changes, End::Done);
+    }
+
+    fn save_until(&mut self, changes: Vec<(u64, Option<Vec<u8>>)>, end: End) {
+        let mut model = self.model.clone();
         let write = self.database.begin_write().unwrap();
         let mut tree = write.open_table(TASKS).unwrap();
         for (number, block) in changes {
             match block {
                 Some(block) => {
                     self.heap.put(&mut tree, number, &block).unwrap();
-                    self.model.insert(number, block);
+                    model.insert(number, block);
                 }
                 None => {
                     self.heap.remove(&mut tree, number).unwrap();
-                    self.model.remove(&number);
+                    model.remove(&number);
                 }
             }
         }
         self.heap.tidy(&mut tree, Room { short: self.short, bytes: u64::MAX }).unwrap();
         drop(tree);
         self.heap.save(&write).unwrap();
+        if end == End::BeforeCommit {
+            write.abort().unwrap();
+            return self.reopen().unwrap();
+        }
         write.commit().unwrap();
-        self.heap.saved().unwrap();
+        self.model = model;
+        match end {
+            End::AfterCommit => self.reopen().unwrap(),
+            _ => self.heap.saved().unwrap(),
+        }
     }
 
     fn read_all(&self) -> Result<BTreeMap<u64, Vec<u8>>, Error> {
@@ -80,7 +101,7 @@ fn open(dir: &Path, database: &Database) -> Result<Heap, Error> {
 }
 
 #[test]
-fn blocks_come_back_as_they_were_written_and_waste_does_not_grow() {
+fn blocks_come_back_as_they_were_written_over_kills_and_waste_does_not_grow() {
     let mut random = StdRng::seed_from_u64(7);
     let mut held = Held::new();
     for round in 0..300 {
@@ -90,7 +111,12 @@ fn blocks_come_back_as_they_were_written_and_waste_does_not_grow() {
             (number, block)
         });
         let changes = changes.collect();
-        held.save(changes);
+        let end = match random.random_range(0..10) {
+            0 => End::BeforeCommit,
+            1 => End::AfterCommit,
+            _ => End::Done,
+        };
+        held.save_until(changes, end);
         if round % 50 == 49 {
             held.reopen().unwrap();
         }

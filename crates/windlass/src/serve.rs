@@ -26,6 +26,7 @@ use crate::cli::error::{CONFLICT, Failure};
 use crate::cli::output::Output;
 use crate::config::value::StoreKind;
 use crate::config::{Resolved, Settings, Sources};
+use crate::server::threads::Threads;
 use crate::traces::{Sending, Traces};
 use crate::{api, grpc, server, tcp};
 
@@ -120,7 +121,7 @@ pub(crate) struct Running {
     listener: TcpListener,
     grpc: Option<(TcpListener, SocketAddr)>,
     tcp: Option<(TcpListener, SocketAddr)>,
-    frames: Option<Arc<tcp::Threads>>,
+    threads: Option<Arc<Threads>>,
     shutdown: CancellationToken,
     settings: Settings,
     traces: Option<Sending>,
@@ -144,10 +145,11 @@ impl Running {
         let broker = Broker::start(store, clock, broker_settings);
         let traces = traces.map(|traces| traces.start(broker.clone()));
         let settings = settings.clone();
-        let frames = tcp.as_ref().map(|_| tcp::Threads::start(&broker)).transpose();
-        let frames = frames.map_err(|error| Failure::error(format!("cannot serve TCP frames: {error}")))?;
-        let frames = frames.map(Arc::new);
-        Ok(Running { broker, room, address, listener, grpc, tcp, frames, shutdown, settings, traces })
+        let threads = (tcp.is_some() || grpc.is_some()).then(|| Threads::start(&broker, tcp.is_some()));
+        let threads =
+            threads.transpose().map_err(|error| Failure::error(format!("cannot start threads: {error}")))?;
+        let threads = threads.map(Arc::new);
+        Ok(Running { broker, room, address, listener, grpc, tcp, threads, shutdown, settings, traces })
     }
 
     pub(crate) fn grpc_address(&self) -> Option<SocketAddr> {
@@ -165,17 +167,16 @@ impl Running {
 
     /// Serves until a signal, then stops in order.
     pub(crate) async fn until_stopped(self, worker: Option<Worker>) -> Result<(), Failure> {
-        let Running { broker, room, listener, grpc, tcp, frames, shutdown, settings, traces, .. } = self;
+        let Running { broker, room, listener, grpc, tcp, threads, shutdown, settings, traces, .. } = self;
         let state = api::State::new(broker.clone(), api_settings(&settings)).listening_in(room);
         let state = Arc::new(state);
         let (stop_worker, stop_server) = (CancellationToken::new(), state.closing.clone());
         let app = api::serve(state.clone());
         let http = server::serve(listener, app, limits(&settings), stop_server.clone());
-        let calls = grpc.map(|(listener, _)| {
-            grpc::serve(listener, state.clone(), grpc_limits(&settings), stop_server.clone())
-        });
         // Kept until the store is closed: others may have begun something in these threads.
-        let threads = frames;
+        let calls = grpc.zip(threads.clone()).map(|((listener, _), threads)| {
+            grpc::serve(listener, threads, state.clone(), grpc_limits(&settings), stop_server.clone())
+        });
         let frames = tcp.zip(threads.clone()).map(|((listener, _), threads)| {
             tcp::serve(listener, threads, state.clone(), tcp_limits(&settings), stop_server.clone())
         });

@@ -10,6 +10,7 @@ mod lasting;
 pub(crate) mod stall;
 #[cfg(test)]
 mod tests;
+pub(crate) mod threads;
 
 use std::future::poll_fn;
 use std::io;

@@ -18,7 +18,6 @@ mod job;
 mod request;
 #[cfg(test)]
 mod tests;
-mod threads;
 mod window;
 
 use std::io;
@@ -35,10 +34,9 @@ use windlass_core::limits::WAIT_MS_MAX;
 
 use self::connection::Connection;
 use self::job::Job;
-use self::threads::Other;
-pub(crate) use self::threads::Threads;
 use crate::api::State;
 use crate::api::problem::Refused;
+use crate::server::threads::{Other, Threads};
 use crate::server::{accept, drain};
 
 #[derive(Debug, Clone)]

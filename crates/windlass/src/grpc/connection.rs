@@ -19,6 +19,7 @@ use super::State;
 use super::services::Services;
 use crate::api;
 use crate::server::stall::Stall;
+use crate::server::threads::Threads;
 use crate::server::{accept, drain};
 
 /// Bytes that a client may send ahead on one stream and on one connection: fixed, because probing for the right size costs
@@ -69,6 +70,7 @@ impl Default for Limits {
 /// Serves until `shutdown`, then drains.
 pub(crate) async fn serve(
     listener: TcpListener,
+    threads: Arc<Threads>,
     api: Arc<api::State>,
     limits: Limits,
     shutdown: CancellationToken,
@@ -77,7 +79,10 @@ pub(crate) async fn serve(
     let services = Services::new(&state, &limits).map_err(io::Error::other)?;
     let (places, drain_timeout) = (limits.connections, limits.drain_timeout);
     let server = Arc::new(Server { http: http(&limits), services, shutdown: shutdown.clone(), limits });
-    let connection = |stream, place| server.clone().connection(stream, place);
+    let connection = |stream, place| {
+        let (server, threads) = (server.clone(), threads.clone());
+        async move { server.connection_in(&threads, stream, place).await }
+    };
     // HTTP/2 has no word for "come back later" before its handshake: one connection too many is closed.
     let turn_away = |_: &TcpStream| {};
     let connections = accept(listener, places, &shutdown, turn_away, connection).await;
@@ -93,8 +98,28 @@ struct Server {
 }
 
 impl Server {
-    async fn connection(self: Arc<Self>, stream: TcpStream, _place: OwnedSemaphorePermit) {
+    /// Serves it in one of the threads, where no other thread takes its calls over.
+    async fn connection_in(
+        self: Arc<Self>,
+        threads: &Threads,
+        stream: TcpStream,
+        place: OwnedSemaphorePermit,
+    ) {
         let _ = stream.set_nodelay(true);
+        let stream = match stream.into_std() {
+            Ok(stream) => stream,
+            Err(error) => return tracing::error!(%error, "cannot serve a connection"),
+        };
+        let served = async move {
+            match TcpStream::from_std(stream) {
+                Ok(stream) => self.connection(stream, place).await,
+                Err(error) => tracing::error!(%error, "cannot serve a connection"),
+            }
+        };
+        drop(threads.get(threads.other()).serve(Box::pin(served), || false).await);
+    }
+
+    async fn connection(self: Arc<Self>, stream: TcpStream, _place: OwnedSemaphorePermit) {
         let (mut reading, writing) = stream.into_split();
         let mut preface = [0; PREFACE_BYTES];
         tokio::select! {

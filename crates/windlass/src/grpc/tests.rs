@@ -25,14 +25,16 @@ use windlass_store::SystemClock;
 use windlass_store::memory::MemoryStore;
 
 use super::*;
+use crate::server::threads::Threads;
 
 async fn start(limits: Limits) -> SocketAddr {
     let clock = SystemClock::shared();
     let broker = Broker::start(MemoryStore::new(clock.clone()), clock, Settings::default());
+    let threads = Arc::new(Threads::start(&broker, false).unwrap());
     let state = Arc::new(api::State::new(broker, api::Settings::default()));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(serve(listener, state, limits, CancellationToken::new()));
+    tokio::spawn(serve(listener, threads, state, limits, CancellationToken::new()));
     address
 }
 

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redb::{ReadableTable, Table, TableDefinition, WriteTransaction};
 
+pub(super) use self::folder::expect_none;
 use self::folder::{files_in, make_dir, open_known, path};
 pub(in crate::embedded) use self::tidy::Room;
 use super::block::BLOCK_BYTES_MAX;
@@ -133,13 +134,8 @@ pub(in crate::embedded) struct Heap {
 }
 
 impl Heap {
-    /// The files that the tree knows. A tree that was just made knows none, and there must be none.
-    pub(super) fn open(
-        dir: PathBuf,
-        write: &WriteTransaction,
-        file_bytes: u32,
-        new: bool,
-    ) -> Result<Heap, Error> {
+    /// The files that the tree knows.
+    pub(super) fn open(dir: PathBuf, write: &WriteTransaction, file_bytes: u32) -> Result<Heap, Error> {
         make_dir(&dir)?;
         let table = write.open_table(FILES).map_err(failed("make a table"))?;
         let (mut uses, mut files) = (BTreeMap::new(), BTreeMap::new());
@@ -149,9 +145,6 @@ impl Heap {
             let known = decode(seal::open(u64::from(number), value.value())?)?;
             files.insert(number, Arc::new(open_known(&dir, number, known)?));
             uses.insert(number, known);
-        }
-        if new && !files_in(&dir)?.is_empty() {
-            return Err(damaged(format!("{} has blocks, but their index is missing", dir.display())));
         }
         let current = uses.last_key_value().map_or(1, |(number, _)| *number);
         Ok(Heap {

@@ -7,7 +7,7 @@ use std::path::Path;
 use redb::{Database, ReadOnlyTable, ReadableDatabase, WriteTransaction};
 use windlass_core::flow::Delta;
 
-use super::heap::Heap;
+use super::heap::{self, Heap};
 use super::{DATED_IDS, IDS, LANES, LARGE, LISTING, META, MOVED, ORDER, QUEUES, Snapshot, TASKS, failed};
 use crate::embedded::{edges, flow, holders, operations, schedules, workflows};
 use crate::store::Error;
@@ -27,9 +27,9 @@ impl Tables {
         verify_bytes: u64,
         block_bytes: u32,
     ) -> Result<Tables, Error> {
-        let path = dir.join("index.redb");
-        let new = !path.exists();
-        if new {
+        let (path, blocks) = (dir.join("index.redb"), dir.join("blocks"));
+        if !path.exists() {
+            heap::expect_none(&blocks)?;
             make(&path)?;
         }
         let mut database = Database::builder()
@@ -43,7 +43,7 @@ impl Tables {
         // A reader must find every table, also in a file that was just made.
         let write = begin_write(&database)?;
         make_tables(&write)?;
-        let heap = Heap::open(dir.join("blocks"), &write, block_bytes, new)?;
+        let heap = Heap::open(blocks, &write, block_bytes)?;
         write.commit().map_err(failed("make the tables"))?;
         let tables = Tables { database, heap };
         if bytes + tables.heap.bytes() <= verify_bytes {

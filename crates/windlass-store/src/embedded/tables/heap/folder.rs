@@ -22,6 +22,15 @@ pub(super) fn make_dir(dir: &Path) -> Result<(), Error> {
     File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed("make the folder of blocks"))
 }
 
+/// Where there is no index yet there are no blocks, or the index was lost: then nothing is made that would stand in its place.
+pub(in crate::embedded::tables) fn expect_none(dir: &Path) -> Result<(), Error> {
+    if !dir.is_dir() || files_in(dir)?.is_empty() {
+        return Ok(());
+    }
+    let lost = format!("{} has blocks, but index.redb is missing beside it: put it back", dir.display());
+    Err(damaged(lost))
+}
+
 pub(super) fn open_known(dir: &Path, number: u32, known: Use) -> Result<File, Error> {
     let file = File::options().read(true).write(true).open(path(dir, number)).map_err(|error| match error
         .kind()

@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 use redb::{Database, ReadableDatabase};
 
 use super::*;
-use crate::embedded::tables::TASKS;
+use crate::embedded::tables::{TASKS, Tables};
 
 /// A tree and its files, beside what they should hold.
 struct Held {
@@ -95,7 +95,7 @@ impl Held {
 fn open(dir: &Path, database: &Database) -> Result<Heap, Error> {
     let write = database.begin_write().unwrap();
     write.open_table(TASKS).unwrap();
-    let heap = Heap::open(dir.join("blocks"), &write, 4096, false)?;
+    let heap = Heap::open(dir.join("blocks"), &write, 4096)?;
     write.commit().unwrap();
     Ok(heap)
 }
@@ -194,11 +194,13 @@ fn on_a_short_disk_smaller_waste_counts_too() {
 fn blocks_without_their_index_are_left_alone() {
     let mut held = Held::new();
     held.save(vec![(1, Some(b"one".to_vec()))]);
-    let other = Database::create(held.dir.path().join("other.redb")).unwrap();
-    let write = other.begin_write().unwrap();
-    write.open_table(TASKS).unwrap();
-    let opened = Heap::open(held.dir.path().join("blocks"), &write, 4096, true);
-    assert!(matches!(opened, Err(Error::Damaged(_))));
+    let (index, away) = (held.dir.path().join("index.redb"), held.dir.path().join("away"));
+    fs::rename(&index, &away).unwrap();
+    for _ in 0..2 {
+        let opened = Tables::open(held.dir.path(), 1 << 20, 0, 4096);
+        assert!(matches!(opened, Err(Error::Damaged(_))));
+        assert!(!index.exists(), "nothing stands in its place");
+    }
     assert_eq!(held.read_all().unwrap(), held.model);
 }
 

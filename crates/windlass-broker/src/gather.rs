@@ -2,41 +2,114 @@
 //!
 //! Many clients that submit one task each cost the store as many commands, although it syncs them as one group. So whoever comes first
 //! lets others run who are ready to, once round, and then hands in what has come meanwhile in a few batches, in which every task
-//! stands for itself. Nobody waits for anything but that turn of the runtime. Who came first is handed in first.
+//! stands for itself. Nobody waits for anything but that turn of the runtime; or a few of them, as long as each brings more, in a thread that
+//! commits itself and can do nothing else meanwhile. Who came first is handed in first.
 //!
 //! Only for a store that this broker has to itself: there a batch is one commit, and what keeps it from being made is nearly always
 //! everybody's. Where several servers have a part in it, one of them would keep back what is meant for the others.
 
+use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Instant;
+use std::vec;
 
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
-use windlass_core::NewTask;
+use windlass_core::{Body, NewTask, Record};
 use windlass_store::{self as store, Inserted};
 
 use crate::broker::Broker;
 use crate::error::Error;
+use crate::submit::look;
 
 /// What one batch takes, unless a single caller brings more. Its bodies share a piece of memory until they are saved, so it is little.
 const TASKS_MAX: usize = 256;
 const BYTES_MAX: usize = 256 * 1024;
+/// Turns for which a thread that is held up by a commit waits at most, as long as each of them brings more.
+const TURNS_MAX: usize = 4;
 
 type Answer = Result<Vec<Inserted>, Error>;
+
+/// The record and the body of a task, which was added or there before; or why it was not added.
+pub type Look<'a> = Result<(&'a Record, &'a Body), Error>;
+
+/// Somebody who is told what came of a submit, by [`Broker::submit_told`].
+pub trait Told: Debug + Send + Sync {
+    /// The i-th of the outcomes belongs to the i-th task. It is called in the thread that commits, which should not be held up.
+    fn told(&self, outcomes: Result<&mut dyn ExactSizeIterator<Item = Look<'_>>, Error>);
+}
 
 /// Who waits for the end of the turn.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
-    waiting: Mutex<Vec<Caller>>,
+    waiting: Mutex<Waiting>,
     /// Whether all who come are of one thread, which may be held up.
     pub(crate) here: bool,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    callers: Vec<Caller>,
+    /// When the first of them came.
+    since: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Caller {
     tasks: Vec<NewTask>,
-    reply: oneshot::Sender<Answer>,
-    came: Instant,
+    reply: Reply,
+}
+
+#[derive(Debug)]
+enum Reply {
+    Waiting(oneshot::Sender<Answer>),
+    Told(Teller),
+}
+
+/// Tells once, whatever happens to it.
+#[derive(Debug)]
+struct Teller(Option<Arc<dyn Told>>);
+
+impl Teller {
+    fn tell(&mut self, outcomes: Result<&mut dyn ExactSizeIterator<Item = Look<'_>>, Error>) {
+        if let Some(told) = self.0.take() {
+            told.told(outcomes);
+        }
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.tell(Err(unknown()));
+    }
+}
+
+impl Reply {
+    /// With the first `outcomes`, which belong to `tasks`.
+    fn accept(self, tasks: &[NewTask], outcomes: &mut vec::IntoIter<Inserted>) {
+        match self {
+            // A caller who has gone needs no answer. Of the only one the outcomes stay where they are.
+            Reply::Waiting(reply) if outcomes.len() == tasks.len() => {
+                drop(reply.send(Ok(std::mem::take(outcomes).collect())));
+            }
+            Reply::Waiting(reply) => drop(reply.send(Ok(outcomes.by_ref().take(tasks.len()).collect()))),
+            Reply::Told(mut teller) => {
+                let bodies = tasks.iter().map(|task| &task.body);
+                let mut looks =
+                    outcomes.as_slice().iter().zip(bodies).map(|(outcome, body)| look(outcome, body));
+                teller.tell(Ok(&mut looks));
+                outcomes.by_ref().take(tasks.len()).for_each(drop);
+            }
+        }
+    }
+
+    fn refuse(self, error: Error) {
+        match self {
+            Reply::Waiting(reply) => drop(reply.send(Err(error))),
+            Reply::Told(mut teller) => teller.tell(Err(error)),
+        }
+    }
 }
 
 impl Caller {
@@ -59,13 +132,30 @@ struct Leader {
 impl Leader {
     async fn lead(mut self) {
         tokio::task::yield_now().await;
-        self.led = true;
-        let batches = batches(self.broker.gather.take());
         if self.broker.gather.here {
-            return self.broker.insert_here(batches).await;
+            self.wait_for_more().await;
+        }
+        self.led = true;
+        let Waiting { callers, since } = self.broker.gather.take();
+        let (batches, since) = (batches(callers), since.unwrap_or_else(Instant::now));
+        if self.broker.gather.here {
+            return self.broker.insert_here(batches, since).await;
         }
         // Begun in their order, and all of them before the first is done.
-        join_all(batches.into_iter().map(|batch| self.broker.insert_together(batch))).await;
+        join_all(batches.into_iter().map(|batch| self.broker.insert_together(batch, since))).await;
+    }
+
+    /// Whoever comes during a commit waits for the next, and a commit costs the same for few and for many.
+    async fn wait_for_more(&self) {
+        let mut before = 1;
+        for _ in 1..TURNS_MAX {
+            let now = self.broker.gather.waiting.lock().callers.len();
+            if now == before {
+                return;
+            }
+            before = now;
+            tokio::task::yield_now().await;
+        }
     }
 }
 
@@ -83,35 +173,31 @@ impl Gather {
         Gather { here: true, ..Gather::default() }
     }
 
-    fn take(&self) -> Vec<Caller> {
+    fn take(&self) -> Waiting {
         std::mem::take(&mut *self.waiting.lock())
     }
 }
 
 /// Callers whose tasks are one insert.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Batch {
-    callers: Vec<Caller>,
-    /// How many tasks each of them brought.
-    counts: Vec<usize>,
+    tasks: Vec<NewTask>,
+    /// With the number of tasks that each of them brought.
+    callers: Vec<(usize, Reply)>,
 }
 
 impl Batch {
-    fn add(&mut self, caller: Caller) {
-        self.counts.push(caller.tasks.len());
-        self.callers.push(caller);
+    /// With room for so many tasks.
+    fn new(room: usize) -> Batch {
+        Batch { tasks: Vec::with_capacity(room.min(TASKS_MAX)), callers: Vec::new() }
     }
 
-    /// When the first of them came.
-    fn came(&self) -> Instant {
-        self.callers[0].came
-    }
-
-    /// All tasks; kept where they may be needed once more.
-    fn take_tasks(&mut self) -> Vec<NewTask> {
-        match &mut self.callers[..] {
-            [only] => std::mem::take(&mut only.tasks),
-            several => several.iter().flat_map(|caller| &caller.tasks).cloned().collect(),
+    fn add(&mut self, mut caller: Caller) {
+        self.callers.push((caller.tasks.len(), caller.reply));
+        if self.tasks.capacity() == 0 {
+            self.tasks = caller.tasks;
+        } else {
+            self.tasks.append(&mut caller.tasks);
         }
     }
 }
@@ -120,15 +206,18 @@ impl Batch {
 fn batches(callers: Vec<Caller>) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     let (mut tasks, mut bytes, mut closed) = (0, 0, true);
+    let mut left: usize = callers.iter().map(|caller| caller.tasks.len()).sum();
     for caller in callers {
         let (alone, more_tasks, more_bytes) = (caller.goes_alone(), caller.tasks.len(), caller.bytes());
         tasks += more_tasks;
         bytes += more_bytes;
         if closed || alone || tasks > TASKS_MAX || bytes > BYTES_MAX {
             (tasks, bytes) = (more_tasks, more_bytes);
-            batches.push(Batch::default());
+            // The tasks of a single caller stay where they are.
+            batches.push(Batch::new(if alone || more_tasks == left { 0 } else { left }));
         }
         closed = alone;
+        left -= more_tasks;
         batches.last_mut().expect("the first caller opens a batch").add(caller);
     }
     batches
@@ -140,62 +229,77 @@ impl Broker {
     pub(crate) async fn insert_gathered(&self, tasks: Vec<NewTask>) -> Answer {
         let shared = self.inner.store.signals().observed.is_none();
         if shared {
-            return self.insert(tasks, false, Instant::now()).await;
+            return self.insert(tasks.into(), false, Instant::now()).await;
         }
         let (reply, answer) = oneshot::channel();
+        self.join(Caller { tasks, reply: Reply::Waiting(reply) });
+        answer.await.unwrap_or_else(|_| Err(unknown()))
+    }
+
+    /// The same for somebody who does not wait.
+    pub(crate) fn insert_and_tell(&self, tasks: Vec<NewTask>, told: Arc<dyn Told>) {
+        self.join(Caller { tasks, reply: Reply::Told(Teller(Some(told))) });
+    }
+
+    fn join(&self, caller: Caller) {
         let first = {
             let mut waiting = self.gather.waiting.lock();
-            waiting.push(Caller { tasks, reply, came: Instant::now() });
-            waiting.len() == 1
+            waiting.callers.push(caller);
+            if waiting.callers.len() == 1 {
+                waiting.since = Some(Instant::now());
+            }
+            waiting.callers.len() == 1
         };
         if first {
             // A task of its own: a caller who goes away must not take the others along.
             tokio::spawn(Leader { broker: self.clone(), led: false }.lead());
         }
-        let unknown = || Error::Store(store::Error::Failed("it ended before it answered".to_owned()));
-        answer.await.unwrap_or_else(|_| Err(unknown()))
     }
 
-    async fn insert_together(&self, mut batch: Batch) {
-        let tasks = batch.take_tasks();
-        let outcome = self.insert(tasks, false, batch.came()).await;
-        self.tell(batch, outcome).await;
+    async fn insert_together(&self, Batch { tasks, callers }: Batch, since: Instant) {
+        let tasks = Arc::new(tasks);
+        let outcome = self.insert(Arc::clone(&tasks), false, since).await;
+        self.tell(callers, &tasks, outcome, since).await;
     }
 
     /// The same with all batches at once, in a thread that may be held up.
-    async fn insert_here(&self, mut batches: Vec<Batch>) {
-        let inserts = batches.iter_mut().map(|batch| self.batch(batch.take_tasks(), false)).collect();
+    async fn insert_here(&self, batches: Vec<Batch>, since: Instant) {
+        let share = |Batch { tasks, callers }| (Arc::new(tasks), callers);
+        let batches: Vec<_> = batches.into_iter().map(share).collect();
+        let inserts = batches.iter().map(|(tasks, _)| self.batch(Arc::clone(tasks), false)).collect();
         let outcomes = self.inner.store.insert_here(inserts).await;
-        for (batch, outcome) in batches.into_iter().zip(outcomes) {
-            let outcome = self.inserted(outcome, batch.came());
-            self.tell(batch, outcome).await;
+        for ((tasks, callers), outcome) in batches.into_iter().zip(outcomes) {
+            let outcome = self.inserted(outcome, since);
+            self.tell(callers, &tasks, outcome, since).await;
         }
     }
 
     /// Everybody gets their own part of the answer. What may be the fault of one is tried with each alone.
-    async fn tell(&self, Batch { mut callers, counts }: Batch, outcome: Answer) {
-        // A caller who has gone needs no answer.
-        if callers.len() == 1
-            && let Some(only) = callers.pop()
-        {
-            return drop(only.reply.send(outcome));
-        }
+    async fn tell(&self, callers: Vec<(usize, Reply)>, tasks: &[NewTask], outcome: Answer, since: Instant) {
+        let mut rest = tasks;
+        let parts =
+            callers.into_iter().map(|(count, reply)| (rest.split_off(..count).unwrap_or_default(), reply));
         match outcome {
             Ok(outcomes) => {
                 let mut outcomes = outcomes.into_iter();
-                for (caller, count) in callers.into_iter().zip(counts) {
-                    drop(caller.reply.send(Ok(outcomes.by_ref().take(count).collect())));
-                }
+                parts.for_each(|(tasks, reply)| reply.accept(tasks, &mut outcomes));
             }
-            Err(error) if is_of_one(&error) => {
-                let again = callers.into_iter().map(|Caller { tasks, reply, came }| async move {
-                    drop(reply.send(self.insert(tasks, false, came).await));
+            Err(error) if parts.len() > 1 && is_of_one(&error) => {
+                let again = parts.map(|(tasks, reply)| async move {
+                    match self.insert(tasks.to_vec().into(), false, since).await {
+                        Ok(outcomes) => reply.accept(tasks, &mut outcomes.into_iter()),
+                        Err(error) => reply.refuse(error),
+                    }
                 });
                 join_all(again).await;
             }
-            Err(error) => callers.into_iter().for_each(|caller| drop(caller.reply.send(Err(error.clone())))),
+            Err(error) => parts.for_each(|(_, reply)| reply.refuse(error.clone())),
         }
     }
+}
+
+fn unknown() -> Error {
+    Error::Store(store::Error::Failed("it ended before it answered".to_owned()))
 }
 
 /// Whether a single task may be the reason why a batch was refused; nothing of it was done then.

@@ -45,6 +45,7 @@ pub use events::{
 };
 pub use explain::{Explanation, Reason};
 pub use finish::{Beat, Extension, Failed, Finish, Pulse, Verdict};
+pub use gather::{Look, Told};
 pub use metrics::{BOUNDS_MS, Durations, MetricsSnapshot, OTHER, Retries, TypeMetrics};
 pub use operations::Preview;
 pub use process::{Process, ProcessLimits};

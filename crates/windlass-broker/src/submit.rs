@@ -1,16 +1,18 @@
 //! Taking tasks in.
 
+use std::sync::Arc;
 use std::time::Instant;
 use std::vec;
 
 use rand::Rng;
 use windlass_core::limits::{BATCH_DEPENDENCIES_MAX, BATCH_TASKS_MAX};
-use windlass_core::{Body, Links, Name, NewTask, Payload, Priority, Record, Task, TaskId, Unique, retry};
+use windlass_core::{Body, Links, Name, NewTask, Payload, Priority, Task, TaskId, Unique, retry};
 use windlass_store::{Insert, Inserted};
 
 use crate::broker::Broker;
 use crate::change::Happened;
 use crate::error::Error;
+use crate::gather::{Look, Told};
 
 /// A task as a client asks for it, every range already checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,14 +64,18 @@ pub struct Answers {
 
 impl Answers {
     /// The same, looked at where they are.
-    pub fn looks(&self) -> impl ExactSizeIterator<Item = Result<(&Record, &Body), Error>> {
+    pub fn looks(&self) -> impl ExactSizeIterator<Item = Look<'_>> {
         let pairs = self.outcomes.as_slice().iter().zip(self.bodies.as_slice());
-        pairs.map(|(outcome, body)| match outcome {
-            Inserted::New(record) => Ok((record, body)),
-            Inserted::Replaced { new, .. } => Ok((&**new, body)),
-            Inserted::Same(task) | Inserted::Live(task) => Ok((&task.record, &task.body)),
-            refused => Err(refusal(refused.clone())),
-        })
+        pairs.map(|(outcome, body)| look(outcome, body))
+    }
+}
+
+pub(crate) fn look<'a>(outcome: &'a Inserted, body: &'a Body) -> Look<'a> {
+    match outcome {
+        Inserted::New(record) => Ok((record, body)),
+        Inserted::Replaced { new, .. } => Ok((&**new, body)),
+        Inserted::Same(task) | Inserted::Live(task) => Ok((&task.record, &task.body)),
+        refused => Err(refusal(refused.clone())),
     }
 }
 
@@ -99,29 +105,41 @@ impl Broker {
 
     /// The i-th answer belongs to the i-th task. With `atomic`, one that cannot be added keeps out all others.
     pub async fn submit_batch(&self, batch: Vec<Submit>, atomic: bool) -> Result<Answers, Error> {
-        if batch.len() > BATCH_TASKS_MAX {
-            let message = format!("at most {BATCH_TASKS_MAX} at once");
-            return Err(Error::Invalid { field: "tasks", message });
-        }
         if batch.is_empty() {
             return Ok(Answers::default());
         }
-        let count = |submit: &Submit| submit.links.as_ref().map_or(0, |links| links.dependencies.len());
-        bounded(batch.iter().map(count).sum(), BATCH_DEPENDENCIES_MAX)?;
-        let now = self.inner.clock.wall();
-        let tasks: Vec<NewTask> = batch.into_iter().map(|submit| resolve(submit, now)).collect();
+        let tasks = self.resolve_all(batch)?;
         let bodies: Vec<Body> = tasks.iter().map(|task| task.body.clone()).collect();
         let inserted = match atomic {
-            true => self.insert(tasks, true, Instant::now()).await?,
+            true => self.insert(tasks.into(), true, Instant::now()).await?,
             false => self.insert_gathered(tasks).await?,
         };
         Ok(Answers { outcomes: inserted.into_iter(), bodies: bodies.into_iter() })
     }
 
+    /// As [`Broker::submit_batch`] without `atomic`, for somebody who does not wait: it is `told` where what was gathered is handed in, so a
+    /// broker of a thread tells in that thread. Nobody is told of what is refused here.
+    pub fn submit_told(&self, batch: Vec<Submit>, told: Arc<dyn Told>) -> Result<(), Error> {
+        let tasks = self.resolve_all(batch)?;
+        self.insert_and_tell(tasks, told);
+        Ok(())
+    }
+
+    fn resolve_all(&self, batch: Vec<Submit>) -> Result<Vec<NewTask>, Error> {
+        if batch.len() > BATCH_TASKS_MAX {
+            let message = format!("at most {BATCH_TASKS_MAX} at once");
+            return Err(Error::Invalid { field: "tasks", message });
+        }
+        let count = |submit: &Submit| submit.links.as_ref().map_or(0, |links| links.dependencies.len());
+        bounded(batch.iter().map(count).sum(), BATCH_DEPENDENCIES_MAX)?;
+        let now = self.inner.clock.wall();
+        Ok(batch.into_iter().map(|submit| resolve(submit, now)).collect())
+    }
+
     /// `began` is when the first of the callers asked for it.
     pub(crate) async fn insert(
         &self,
-        tasks: Vec<NewTask>,
+        tasks: Arc<Vec<NewTask>>,
         atomic: bool,
         began: Instant,
     ) -> Result<Vec<Inserted>, Error> {
@@ -129,7 +147,7 @@ impl Broker {
         self.inserted(inserted, began)
     }
 
-    pub(crate) fn batch(&self, tasks: Vec<NewTask>, atomic: bool) -> Insert {
+    pub(crate) fn batch(&self, tasks: Arc<Vec<NewTask>>, atomic: bool) -> Insert {
         Insert { tasks, atomic, max_depth: self.inner.settings.max_depth }
     }
 

@@ -75,7 +75,8 @@ impl Store for MemoryStore {
     async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {
         let mut tables = self.open()?;
         let room = Room::Bounded { max_depth: insert.max_depth };
-        let answers = tables.insert(insert.tasks, insert.atomic, room, self.clock.now());
+        let answers =
+            tables.insert(Arc::unwrap_or_clone(insert.tasks), insert.atomic, room, self.clock.now());
         tables.serve_waiting(self.clock.now());
         Ok(answers)
     }

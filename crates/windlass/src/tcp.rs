@@ -15,6 +15,8 @@ mod answer;
 mod connection;
 mod deadline;
 mod job;
+mod jobs;
+mod outlet;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -129,6 +131,7 @@ impl Server {
         let stream = TcpStream::from_std(stream)?;
         let mut connection = Connection::new(stream, &self.state, &self.limits, &self.stopping, run);
         if moved.get().is_none() {
+            connection.write_with(broker.clone());
             if connection.serve_while(Job::is_few_submits).await? {
                 return Ok(());
             }

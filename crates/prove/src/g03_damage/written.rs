@@ -192,7 +192,7 @@ async fn open(dir: &Path) -> Result<Arc<EmbeddedStore>, Error> {
 async fn act(store: &EmbeddedStore, number: usize, prefixes: &mut HashSet<u64>) -> Result<(), Error> {
     if number % 3 != 2 {
         let atomic = true;
-        store.insert(Insert { tasks: vec![task(number)], atomic, max_depth: None }).await?;
+        store.insert(Insert { tasks: vec![task(number)].into(), atomic, max_depth: None }).await?;
         prefixes.insert(digest(&read_all(store).await?));
         return Ok(());
     }

@@ -163,3 +163,80 @@ async fn whoever_waits_when_a_runtime_ends_is_told_and_others_go_on() {
     broker.submit(numbered(1)).await.unwrap();
     broker.stop().await;
 }
+
+/// Keeps what it is told: of each submit the payload, or the code of the refusal.
+#[derive(Debug, Default)]
+struct Heard(parking_lot::Mutex<Vec<Vec<String>>>);
+
+impl crate::Told for Heard {
+    fn told(&self, outcomes: Result<&mut dyn ExactSizeIterator<Item = crate::Look<'_>>, Error>) {
+        let text = |look: crate::Look<'_>| match look {
+            Ok((_, body)) => String::from_utf8_lossy(body.payload.bytes()).into_owned(),
+            Err(error) => error.code().to_owned(),
+        };
+        let heard = match outcomes {
+            Ok(outcomes) => outcomes.map(text).collect(),
+            Err(error) => vec![error.code().to_owned()],
+        };
+        self.0.lock().push(heard);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_wait_is_told_in_order_with_those_who_do() {
+    let broker = start();
+    let heard = std::sync::Arc::new(Heard::default());
+    broker.submit_told(vec![numbered(0), numbered(1)], heard.clone()).unwrap();
+    let waits = tokio::spawn({
+        let broker = broker.clone();
+        async move { broker.submit(numbered(2)).await.unwrap().task.record.seq }
+    });
+    tokio::task::yield_now().await;
+    let taken = Submit { payload: json("\"another\""), fingerprint: Some([7; 16]), ..numbered(1) };
+    broker.submit_told(vec![taken, numbered(3)], heard.clone()).unwrap();
+    waits.await.unwrap();
+    while heard.0.lock().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(*heard.0.lock(), [["0", "1"], ["task_exists", "3"]]);
+    let many = (0..1001).map(numbered).collect();
+    assert_eq!(broker.submit_told(many, heard.clone()).unwrap_err().code(), "invalid");
+    assert_eq!(heard.0.lock().len(), 2, "whoever is refused at once is told by that");
+    broker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_wait_is_told_of_failures_too() {
+    let (broker, faulty) = start_faulty();
+    let heard = std::sync::Arc::new(Heard::default());
+    faulty.once(Verb::Insert, Fault::Refuse);
+    broker.submit_told(vec![numbered(0), numbered(1)], heard.clone()).unwrap();
+    while heard.0.lock().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    // Each alone, because one of them may be the reason.
+    for fault in [Fault::TooLarge, Fault::TooLarge] {
+        faulty.once(Verb::Insert, fault);
+    }
+    broker.submit_told(vec![numbered(2)], heard.clone()).unwrap();
+    broker.submit_told(vec![numbered(3)], heard.clone()).unwrap();
+    while heard.0.lock().len() < 3 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(*heard.0.lock(), [["overloaded"], ["store_failed"], ["3"]]);
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn who_does_not_wait_is_told_when_a_runtime_ends() {
+    let broker = start();
+    let other = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let heard = std::sync::Arc::new(Heard::default());
+    {
+        let _there = other.enter();
+        broker.submit_told(vec![numbered(0)], heard.clone()).unwrap();
+    }
+    other.shutdown_background();
+    assert_eq!(*heard.0.lock(), [["store_failed"]]);
+    broker.stop().await;
+}

@@ -127,7 +127,7 @@ pub async fn what_cannot_be_waited_for_is_told(h: &mut Harness) {
 pub async fn a_batch_may_depend_on_what_stands_before(h: &mut Harness) {
     let batch = |last: &[&str]| {
         let tasks = vec![h.task("a"), h.behind("b", &["a"]), h.behind("c", last)];
-        Insert { tasks, atomic: true, max_depth: None }
+        Insert { tasks: tasks.into(), atomic: true, max_depth: None }
     };
     let refused = h.store.insert(batch(&["a", "b", "d"])).await.expect("insert");
     assert_eq!(refused[2], Inserted::Dependency { id: id("d"), cancelled: false });
@@ -273,7 +273,7 @@ pub async fn a_task_cannot_wait_for_what_gives_way_to_it(h: &mut Harness) {
     h.add(vec![key(h.task("a"))]).await;
     let refused = Inserted::Dependency { id: id("a"), cancelled: true };
     assert_eq!(h.insert(vec![key(h.behind("b", &["a"]))]).await, std::slice::from_ref(&refused));
-    let batch = |tasks| Insert { tasks, atomic: true, max_depth: None };
+    let batch = |tasks: Vec<NewTask>| Insert { tasks: tasks.into(), atomic: true, max_depth: None };
     let answers = h.store.insert(batch(vec![key(h.behind("b", &["a"]))])).await.expect("insert");
     assert_eq!(answers, [refused]);
     let both = vec![key(h.task("c")), key(h.behind("d", &["c"]))];

@@ -270,7 +270,7 @@ pub async fn a_full_depth_refuses_by_name(h: &mut Harness) {
     };
     let told = |answers: &[Inserted]| answers.iter().map(full).collect::<Vec<_>>();
     let batch: Vec<NewTask> = (0..3).map(|i| of_key(h, &format!("k-{i}"), "k")).collect();
-    let atomic = Insert { tasks: batch.clone(), atomic: true, max_depth: None };
+    let atomic = Insert { tasks: batch.clone().into(), atomic: true, max_depth: None };
     let answers = h.store.insert(atomic).await.expect("insert");
     assert_eq!(told(&answers), ["aborted", "aborted", "key k 2"]);
     assert_eq!(told(&h.insert(batch).await), ["new", "new", "key k 2"]);

@@ -93,8 +93,9 @@ pub async fn a_plain_batch_adds_what_it_can(h: &mut Harness) {
 
 pub async fn an_atomic_batch_adds_all_or_nothing(h: &mut Harness) {
     h.add_named(&["a"]).await;
-    let insert = async |tasks, max_depth| {
-        let answers = h.store.insert(Insert { tasks, atomic: true, max_depth }).await.expect("insert");
+    let insert = async |tasks: Vec<NewTask>, max_depth| {
+        let answers =
+            h.store.insert(Insert { tasks: tasks.into(), atomic: true, max_depth }).await.expect("insert");
         kinds(&answers)
     };
     let clashing = vec![h.task("b"), other(h, "a"), h.task("a"), h.task("b")];
@@ -113,8 +114,8 @@ pub async fn an_atomic_batch_adds_all_or_nothing(h: &mut Harness) {
 }
 
 pub async fn the_depth_limit_counts_what_waits(h: &mut Harness) {
-    let insert = async |tasks| {
-        let insert = Insert { tasks, atomic: false, max_depth: Some(3) };
+    let insert = async |tasks: Vec<NewTask>| {
+        let insert = Insert { tasks: tasks.into(), atomic: false, max_depth: Some(3) };
         kinds(&h.store.insert(insert).await.expect("insert"))
     };
     let later = NewTask { scheduled_at: Some(h.wall() + 1000), ..h.task("later") };
@@ -131,7 +132,11 @@ pub async fn the_depth_limit_counts_what_waits(h: &mut Harness) {
 pub async fn a_taken_id_is_told_before_a_full_queue(h: &mut Harness) {
     h.add_named(&["a"]).await;
     let tasks = vec![h.task("a"), other(h, "a"), h.task("b")];
-    let answers = h.store.insert(Insert { tasks, atomic: false, max_depth: Some(1) }).await.expect("insert");
+    let answers = h
+        .store
+        .insert(Insert { tasks: tasks.into(), atomic: false, max_depth: Some(1) })
+        .await
+        .expect("insert");
     assert_eq!(kinds(&answers), ["same", "clash", "full"]);
 }
 
@@ -139,7 +144,9 @@ pub async fn racing_submits_of_one_id_make_one_task(h: &mut Harness) {
     let racers: Vec<_> = (0..64)
         .map(|_| {
             let (store, tasks) = (Arc::clone(&h.store), vec![h.task("a")]);
-            tokio::spawn(async move { store.insert(Insert { tasks, atomic: false, max_depth: None }).await })
+            tokio::spawn(async move {
+                store.insert(Insert { tasks: tasks.into(), atomic: false, max_depth: None }).await
+            })
         })
         .collect();
     let mut answers = Vec::new();

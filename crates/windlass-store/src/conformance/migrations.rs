@@ -97,7 +97,7 @@ impl Harness {
 
     async fn key_holder(&self, key: &str) -> Inserted {
         let tasks = vec![with_key(self, "contender", key)];
-        let insert = Insert { tasks, atomic: false, max_depth: None };
+        let insert = Insert { tasks: tasks.into(), atomic: false, max_depth: None };
         self.store.insert(insert).await.expect("insert").remove(0)
     }
 }

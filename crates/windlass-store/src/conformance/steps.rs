@@ -102,7 +102,10 @@ impl Harness {
     }
 
     pub(super) async fn insert(&self, tasks: Vec<NewTask>) -> Vec<Inserted> {
-        self.store.insert(Insert { tasks, atomic: false, max_depth: None }).await.expect("insert")
+        self.store
+            .insert(Insert { tasks: tasks.into(), atomic: false, max_depth: None })
+            .await
+            .expect("insert")
     }
 
     /// Adds tasks that are all new.

@@ -162,7 +162,8 @@ pub async fn everything_outlives_a_reopen(h: &mut Harness) {
     assert_eq!(h.walk(scan).await, tasks);
     assert_eq!(h.store.ledger().await.expect("ledger"), ledger);
     assert_eq!(h.store.queues(None).await.expect("queues"), queues);
-    let again = h.store.insert(Insert { tasks: vec![h.task("a")], atomic: false, max_depth: None }).await;
+    let again =
+        h.store.insert(Insert { tasks: vec![h.task("a")].into(), atomic: false, max_depth: None }).await;
     assert!(matches!(again.expect("insert")[..], [Inserted::Same(_)]), "ids are still taken");
     let new = h.add(vec![ranked(h, "f", 9)]).await.remove(0);
     assert!(
@@ -175,7 +176,7 @@ pub async fn everything_outlives_a_reopen(h: &mut Harness) {
 pub async fn a_closed_store_answers_so(h: &mut Harness) {
     let record = h.add_named(&["a"]).await.remove(0);
     h.store.close().await.expect("close");
-    let insert = Insert { tasks: vec![h.task("b")], atomic: false, max_depth: None };
+    let insert = Insert { tasks: vec![h.task("b")].into(), atomic: false, max_depth: None };
     assert!(matches!(h.store.insert(insert).await, Err(Error::Closed)));
     assert!(matches!(h.store.claim(Claim { wait_ms: 60_000, ..claim() }).await, Err(Error::Closed)));
     assert!(matches!(h.store.commit(Vec::new()).await, Err(Error::Closed)));

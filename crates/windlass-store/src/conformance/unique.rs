@@ -227,8 +227,9 @@ pub async fn equal_keys_inside_a_batch(h: &mut Harness) {
 pub async fn an_atomic_batch_minds_the_keys(h: &mut Harness) {
     let [by_return, by_reject, by_replace] = RULES;
     h.add(vec![asking(h, "a", "k", by_return)]).await;
-    let insert = async |tasks, max_depth| {
-        let answers = h.store.insert(Insert { tasks, atomic: true, max_depth }).await.expect("insert");
+    let insert = async |tasks: Vec<NewTask>, max_depth| {
+        let answers =
+            h.store.insert(Insert { tasks: tasks.into(), atomic: true, max_depth }).await.expect("insert");
         kinds(&answers)
     };
     let stored = vec![h.task("b"), asking(h, "c", "k", by_return), asking(h, "d", "k", by_reject)];
@@ -252,7 +253,7 @@ pub async fn an_atomic_batch_minds_the_keys(h: &mut Harness) {
 
 pub async fn a_full_queue_keeps_its_holder(h: &mut Harness) {
     let insert = async |new| {
-        let insert = Insert { tasks: vec![new], atomic: false, max_depth: Some(1) };
+        let insert = Insert { tasks: vec![new].into(), atomic: false, max_depth: Some(1) };
         kinds(&h.store.insert(insert).await.expect("insert")).remove(0)
     };
     let replacing = |text: &str| asking(h, text, "k", OnConflict::Replace);
@@ -271,9 +272,9 @@ pub async fn racing_submits_of_one_key_make_one_task(h: &mut Harness) {
                 let rule = if i % 2 == 0 { OnConflict::Return } else { OnConflict::Reject };
                 let new = asking(h, &format!("r{round}-{i}"), "k", rule);
                 let (store, tasks) = (Arc::clone(&h.store), vec![new]);
-                tokio::spawn(
-                    async move { store.insert(Insert { tasks, atomic: false, max_depth: None }).await },
-                )
+                tokio::spawn(async move {
+                    store.insert(Insert { tasks: tasks.into(), atomic: false, max_depth: None }).await
+                })
             })
             .collect();
         let mut answers = Vec::new();

@@ -1,6 +1,8 @@
 //! The entries of the log. A command carries every number it needs (now, seeds), so that applying it again after a
 //! restart, or on another machine, gives the same state.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
@@ -63,7 +65,7 @@ pub(super) enum Command {
 /// New tasks, and their bodies in the form in which they are kept: side by side, so that the tasks stay where they are.
 #[derive(Debug, Default)]
 pub(super) struct Submits {
-    pub(super) tasks: Vec<NewTask>,
+    pub(super) tasks: Arc<Vec<NewTask>>,
     pub(super) bodies: Vec<Bytes>,
 }
 
@@ -74,8 +76,8 @@ impl Submits {
 
     pub(super) fn decode(messages: Vec<NewTaskMessage>) -> Result<Self, Undecodable> {
         let parts = messages.into_iter().map(NewTaskMessage::into_parts).collect::<Result<Vec<_>, _>>()?;
-        let (tasks, bodies) = parts.into_iter().unzip();
-        Ok(Self { tasks, bodies })
+        let (tasks, bodies): (Vec<_>, _) = parts.into_iter().unzip();
+        Ok(Self { tasks: tasks.into(), bodies })
     }
 
     /// Bodies that were read are slices of a large block; what is kept of it must not keep the block.
@@ -86,7 +88,10 @@ impl Submits {
 
 impl From<Vec<NewTask>> for Submits {
     fn from(tasks: Vec<NewTask>) -> Self {
-        Self { bodies: tasks.iter().map(|task| codec::encode_body(&task.body)).collect(), tasks }
+        Self {
+            bodies: tasks.iter().map(|task| codec::encode_body(&task.body)).collect(),
+            tasks: tasks.into(),
+        }
     }
 }
 

@@ -11,10 +11,12 @@
 //!
 //! Where the queue ages, a lane has a window for each priority (`levels`), so that the first of every one is as near.
 
+mod fresh;
 mod levels;
 
 use std::collections::BTreeMap;
 
+pub(super) use self::fresh::Fresh;
 use super::names::KEYED_LANES;
 use super::tables::{OrderKey, Snapshot};
 use crate::store::Error;
@@ -34,9 +36,9 @@ pub(super) struct Index {
     /// The lanes of keys, which come and go.
     keyed: Vec<Lane>,
     /// Entries beyond the windows whose tasks changed since the checkpoint that is under way began…
-    fresh: BTreeMap<OrderKey, u64>,
+    fresh: Fresh,
     /// …and since the one before: in the table as soon as the checkpoint is done.
-    freezing: BTreeMap<OrderKey, u64>,
+    freezing: Fresh,
 }
 
 #[derive(Debug, Default)]
@@ -67,8 +69,8 @@ impl Index {
             window_entries: window_entries.max(2),
             lanes: Vec::new(),
             keyed: Vec::new(),
-            fresh: BTreeMap::new(),
-            freezing: BTreeMap::new(),
+            fresh: Fresh::default(),
+            freezing: Fresh::default(),
         }
     }
 
@@ -188,7 +190,7 @@ impl Index {
     }
 
     /// The checkpoint is done. Returns what is to be dropped, for a thread with time to do it.
-    pub(super) fn thaw(&mut self) -> BTreeMap<OrderKey, u64> {
+    pub(super) fn thaw(&mut self) -> Fresh {
         std::mem::take(&mut self.freezing)
     }
 
@@ -201,8 +203,8 @@ impl Index {
         let max = levels::window_max(self.window_max(), levels).div_ceil(2);
         let keys = (lane, bound.0, bound.1)..=(lane, level.unwrap_or(u64::MAX), u64::MAX);
         let mut found: BTreeMap<Place, u64> = BTreeMap::new();
-        for map in [&self.fresh, &self.freezing] {
-            found.extend(map.range(keys.clone()).take(max + 1).map(|(key, seq)| ((key.1, key.2), *seq)));
+        for fresh in [&self.fresh, &self.freezing] {
+            found.extend(fresh.first(keys.clone(), max + 1).map(|(key, seq)| ((key.1, key.2), seq)));
         }
         let mut from_table = 0;
         for entry in beyond.snapshot.order(keys)? {

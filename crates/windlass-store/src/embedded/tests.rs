@@ -55,7 +55,7 @@ fn task(id: &str) -> NewTask {
 }
 
 async fn add(store: &EmbeddedStore, tasks: Vec<NewTask>) -> Result<Vec<Inserted>, Error> {
-    store.insert(Insert { tasks, atomic: false, max_depth: None }).await
+    store.insert(Insert { tasks: tasks.into(), atomic: false, max_depth: None }).await
 }
 
 fn claim(max: u32, wait_ms: u64) -> Claim {
@@ -90,7 +90,7 @@ async fn who_may_be_held_up_writes_what_waits() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { durability: Durability::Sync, ..options(dir.path()) };
     let store = EmbeddedStore::open(options.clone(), ManualClock::shared()).await.unwrap();
-    let insert = |id: &str| Insert { tasks: vec![task(id)], atomic: false, max_depth: None };
+    let insert = |id: &str| Insert { tasks: vec![task(id)].into(), atomic: false, max_depth: None };
     assert!(is_done_here(store.insert_here(vec![insert("a")])));
     let groups = || store.groups().unwrap().took_us.count();
     let before = groups();
@@ -119,7 +119,7 @@ async fn nobody_writes_here_what_has_to_be_synced_later() {
     let options = Options { durability: Durability::IntervalMs(5), ..options(dir.path()) };
     let store = EmbeddedStore::open(options, ManualClock::shared()).await.unwrap();
     assert!(Place::take(&store.shared, &store.desk).is_none());
-    let insert = Insert { tasks: vec![task("a")], atomic: false, max_depth: None };
+    let insert = Insert { tasks: vec![task("a")].into(), atomic: false, max_depth: None };
     assert!(store.insert_here(vec![insert]).await[0].is_ok());
     store.close().await.unwrap();
 }

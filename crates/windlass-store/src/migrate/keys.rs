@@ -25,8 +25,8 @@ pub(super) async fn holders(job: &Job<'_>, of: &[Record]) -> Result<Vec<Option<T
     };
     let mut refused = nobody(job, any);
     refused.body.links = Some(Box::new(Links { dependencies: vec![fresh()], workflow: None }));
-    let tasks = of.iter().map(ask).chain([refused]).collect();
-    let answers = job.to.insert(Insert { tasks, atomic: true, max_depth: None }).await?;
+    let tasks: Vec<_> = of.iter().map(ask).chain([refused]).collect();
+    let answers = job.to.insert(Insert { tasks: tasks.into(), atomic: true, max_depth: None }).await?;
     let holder = |answer| match answer {
         Inserted::KeyHeld(holder) => Some(holder),
         _ => None,

@@ -44,8 +44,8 @@ fn task(text: &str) -> NewTask {
 }
 
 async fn add(store: &dyn Store, texts: &[&str]) {
-    let tasks = texts.iter().map(|text| task(text)).collect();
-    store.insert(Insert { tasks, atomic: false, max_depth: None }).await.unwrap();
+    let tasks: Vec<_> = texts.iter().map(|text| task(text)).collect();
+    store.insert(Insert { tasks: tasks.into(), atomic: false, max_depth: None }).await.unwrap();
 }
 
 async fn peek(store: &dyn Store, text: &str) -> Record {
@@ -122,7 +122,7 @@ async fn a_unique_key_that_its_task_does_not_hold_is_found() {
         task("b"),
         NewTask { unique: unique("l"), ..task("c") },
     ];
-    from.insert(Insert { tasks, atomic: false, max_depth: None }).await.unwrap();
+    from.insert(Insert { tasks: tasks.into(), atomic: false, max_depth: None }).await.unwrap();
     // A copy that was made when the keys were over: nobody took them.
     let late = Job { at: 9000, ..job(&*from, &*to) };
     let seen = survey(&late, &mut |_| {}).await.unwrap();

@@ -1,5 +1,7 @@
 //! Adding tasks, and what became of each.
 
+use std::sync::Arc;
+
 use windlass_core::flow::Full;
 use windlass_core::{NewTask, Record, Task, TaskId};
 
@@ -7,7 +9,8 @@ use super::Apart;
 
 #[derive(Debug)]
 pub struct Insert {
-    pub tasks: Vec<NewTask>,
+    /// Shared, because whoever hands them in needs them for the answer.
+    pub tasks: Arc<Vec<NewTask>>,
     /// All or nothing.
     pub atomic: bool,
     /// Refuse a task when this many of its queue already wait (scheduled, blocked, pending, retrying).

@@ -1,9 +1,8 @@
 //! Answers as frames: ACK for what was done, NACK with the problem for what was refused.
 
 use serde::Serialize;
-use windlass_broker::{Answers, Error};
+use windlass_broker::Look;
 use windlass_core::limits::FRAME_ANSWERS_BYTES_MAX;
-use windlass_core::{Body, Record};
 use windlass_proto::rest::Shown;
 use windlass_proto::tcp::{self, Kind, TaskAnswer};
 
@@ -19,7 +18,7 @@ const ROOM_BETWEEN: usize = 16;
 /// Adds the frames of a job, one for each of its requests.
 pub(super) fn write(out: &mut Vec<u8>, done: Done) {
     match done {
-        Done::Submitted(outcomes) => submitted(out, &outcomes),
+        Done::Submitted(outcomes) => submitted(out, outcomes.looks()),
         Done::Finished(outcomes) => outcomes.into_iter().for_each(|outcome| match outcome {
             Ok(()) => out.extend_from_slice(&DONE),
             Err(error) => refuse(out, error.into()),
@@ -27,29 +26,31 @@ pub(super) fn write(out: &mut Vec<u8>, done: Done) {
         // Usually nothing else waits, and the frame is sent from where it was written.
         Done::Written(frame) if out.is_empty() => *out = frame,
         Done::Written(frame) => out.extend_from_slice(&frame),
-        Done::Refused(refused, requests) => {
-            let start = out.len();
-            refuse(out, refused);
-            let end = out.len();
-            (1..requests).for_each(|_| out.extend_from_within(start..end));
-        }
+        Done::Refused(refused, requests) => refuse_all(out, refused, requests),
     }
 }
 
 /// Mostly they are as long as the first, for which there is room: growing step by step would copy them again and again.
-fn submitted(out: &mut Vec<u8>, answers: &Answers) {
-    let one = |out: &mut Vec<u8>, outcome: Result<(&Record, &Body), Error>| match outcome {
+pub(super) fn submitted<'a>(out: &mut Vec<u8>, mut outcomes: impl ExactSizeIterator<Item = Look<'a>>) {
+    let one = |out: &mut Vec<u8>, outcome: Look<'_>| match outcome {
         Ok((record, body)) => accept(out, |out| TaskAnswer::write(Shown::of(record, body), out)),
         Err(error) => refuse(out, error.into()),
     };
     let start = out.len();
-    let mut outcomes = answers.looks();
     if let Some(first) = outcomes.next() {
         one(out, first);
     }
     let room = (out.len() - start + ROOM_BETWEEN) * outcomes.len();
     out.reserve(room.min(FRAME_ANSWERS_BYTES_MAX));
     outcomes.for_each(|outcome| one(out, outcome));
+}
+
+/// The same for each of so many requests.
+pub(super) fn refuse_all(out: &mut Vec<u8>, refused: Refused, requests: usize) {
+    let start = out.len();
+    refuse(out, refused);
+    let end = out.len();
+    (1..requests).for_each(|_| out.extend_from_within(start..end));
 }
 
 /// A frame of its own, about `room` long.

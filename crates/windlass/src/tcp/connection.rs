@@ -3,22 +3,23 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
+use std::net;
 use std::os::fd::AsFd;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use axum::http::StatusCode;
 use bytes::BytesMut;
-use futures_util::Stream;
-use futures_util::stream::FuturesOrdered;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
+use windlass_broker::Broker;
 use windlass_core::limits::{FRAME_ANSWERS_BYTES_MAX, FRAMES_IN_FLIGHT_MAX};
 use windlass_proto::tcp::{Head, take};
 
 use super::deadline::{Deadline, Waiting};
 use super::job::{Done, Job};
+use super::jobs::Jobs;
 use super::window::Load;
 use super::{Limits, Stopping, answer, request};
 use crate::api::State;
@@ -48,13 +49,11 @@ pub(super) struct Connection<'a, S, R, F: Future> {
     here: fn(&Job) -> bool,
     /// The first one that is not, and all after it: the window bounds them like those under way.
     held: VecDeque<(Job, Load)>,
-    /// The only job under way. Most connections never have a second one, and need nothing that tells several apart.
-    only: Option<Pin<Box<F>>>,
-    /// All jobs, when there are more than one.
-    jobs: FuturesOrdered<Pin<Box<F>>>,
-    /// Of each job, in order; `load` is their sum.
-    loads: VecDeque<Load>,
+    jobs: Jobs<F>,
+    /// Of all jobs.
     load: Load,
+    /// Makes another handle of the socket, where jobs are handed in directly.
+    handle: fn(&S) -> Option<net::TcpStream>,
     out: Vec<u8>,
     sent: usize,
     deadline: Deadline,
@@ -64,14 +63,21 @@ pub(super) struct Connection<'a, S, R, F: Future> {
 /// What a round of polling moved.
 #[derive(Debug, Clone, Copy, Default)]
 struct Moved {
-    read: bool,
     admitted: bool,
     answered: bool,
 }
 
-impl<R, F: Future> Connection<'_, TcpStream, R, F> {
+impl<R, F: Future<Output = Done>> Connection<'_, TcpStream, R, F> {
+    /// Lives in a writing thread, whose broker this is.
+    pub(super) fn write_with(&mut self, broker: Broker) {
+        self.jobs.go_directly(broker);
+        self.handle = |stream| Some(stream.as_fd().try_clone_to_owned().ok()?.into());
+    }
+
     /// Has this runtime watch the socket instead of the one that did, which costs a detour for everything that comes.
     pub(super) fn come_here(&mut self) -> io::Result<()> {
+        self.jobs.move_on();
+        self.deadline.disarm();
         let socket = self.stream.get_mut();
         *socket = TcpStream::from_std(socket.as_fd().try_clone_to_owned()?.into())?;
         Ok(())
@@ -103,10 +109,9 @@ where
             full: false,
             here: |_| true,
             held: VecDeque::new(),
-            only: None,
-            jobs: FuturesOrdered::new(),
-            loads: VecDeque::new(),
+            jobs: Jobs::new(),
             load: Load::default(),
+            handle: |_| None,
             out: Vec::new(),
             sent: 0,
             deadline: Deadline::new(limits),
@@ -129,6 +134,7 @@ where
             // A task has one waker all its life, so the signal is told once; it is not free, and all connections share it.
             if !std::mem::replace(&mut listening, true) {
                 let _ = stopping.as_mut().poll(cx);
+                self.jobs.wakes(cx.waker());
             }
             self.poll(cx)
         });
@@ -146,10 +152,10 @@ where
         }
         loop {
             let moved = self.go_as_far_as_possible(cx)?;
-            if !self.is_busy() && !self.held.is_empty() {
+            if !self.jobs.is_busy() && !self.held.is_empty() {
                 return Poll::Ready(Ok(false));
             }
-            if !self.open && !self.is_busy() && self.out.is_empty() {
+            if !self.open && !self.jobs.is_busy() && self.out.is_empty() {
                 return Poll::Ready(Ok(true));
             }
             let (waiting, moved) = match self.waits_for() {
@@ -158,7 +164,10 @@ where
                 Waiting::Idle => (Waiting::Idle, moved.admitted || moved.answered),
             };
             match self.deadline.poll(cx, waiting, moved, self.limits) {
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    self.jobs.look_after_direct(!self.open || self.full || !self.held.is_empty());
+                    return Poll::Pending;
+                }
                 Poll::Ready(Waiting::Idle) => return Poll::Ready(Ok(true)),
                 Poll::Ready(Waiting::Request) => {
                     return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "a request hangs")));
@@ -175,7 +184,7 @@ where
     fn waits_for(&self) -> Waiting {
         if self.open && !self.full && !self.input.is_empty() {
             Waiting::Frame
-        } else if self.is_busy() {
+        } else if self.jobs.is_busy() {
             Waiting::Request
         } else {
             Waiting::Idle
@@ -186,13 +195,24 @@ where
     fn go_as_far_as_possible(&mut self, cx: &mut Context<'_>) -> io::Result<Moved> {
         let mut ever = Moved::default();
         loop {
-            let moved = Moved { read: self.receive(cx)?, admitted: self.admit(), answered: self.collect(cx) };
+            // What was answered past this connection makes room for the next.
+            if self.jobs.is_direct() {
+                ever.answered |= self.collect(cx);
+            }
+            loop {
+                let read = self.receive(cx)?;
+                let admitted = self.admit();
+                ever.admitted |= admitted;
+                if !(read || admitted) {
+                    break;
+                }
+            }
+            let answered = self.collect(cx);
+            ever.answered |= answered;
             let held_back = self.is_choked();
             self.flush(cx)?;
-            ever.admitted |= moved.admitted;
-            ever.answered |= moved.answered;
             let unchoked = held_back && !self.is_choked();
-            if !(moved.read || moved.admitted || moved.answered || unchoked) {
+            if !(unchoked || (answered && self.full)) {
                 return Ok(ever);
             }
         }
@@ -313,27 +333,11 @@ where
     }
 
     fn begin(&mut self, job: Job, load: Load) {
-        let job = Box::pin((self.run)(job));
-        if self.is_busy() {
-            self.jobs.extend(self.only.take());
-            self.jobs.push_back(job);
-        } else {
-            self.only = Some(job);
-        }
-        self.loads.push_back(load);
-    }
-
-    fn is_busy(&self) -> bool {
-        self.only.is_some() || !self.jobs.is_empty()
-    }
-
-    /// The next job in order, if it is done.
-    fn poll_jobs(&mut self, cx: &mut Context<'_>) -> Poll<Option<Done>> {
-        let Some(only) = &mut self.only else { return Pin::new(&mut self.jobs).poll_next(cx) };
-        only.as_mut().poll(cx).map(|done| {
-            self.only = None;
-            Some(done)
-        })
+        let job = match self.jobs.direct() {
+            Some(direct) if self.out.is_empty() => direct.begin(job, || (self.handle)(self.stream.get_mut())),
+            _ => Some(job),
+        };
+        self.jobs.add(load, job.map(&self.run));
     }
 
     /// Whether enough answers wait for the client to read them.
@@ -345,10 +349,8 @@ where
     fn collect(&mut self, cx: &mut Context<'_>) -> bool {
         let mut answered = false;
         while !self.is_choked() {
-            let Poll::Ready(Some(done)) = self.poll_jobs(cx) else { break };
-            if let Some(load) = self.loads.pop_front() {
-                self.load.take(load);
-            }
+            let Poll::Ready(Some((done, load))) = self.jobs.poll(cx) else { break };
+            self.load.take(load);
             answer::write(&mut self.out, done);
             answered = true;
         }

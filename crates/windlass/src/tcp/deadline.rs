@@ -26,13 +26,20 @@ pub(super) struct Deadline {
     waiting: Waiting,
     since: Instant,
     timer: Pin<Box<Sleep>>,
+    /// Whether the timer knows whom to wake.
+    armed: bool,
 }
 
 impl Deadline {
     pub(super) fn new(limits: &Limits) -> Self {
         let now = Instant::now();
         let timer = Box::pin(sleep_until(now + limits.idle_timeout));
-        Self { waiting: Waiting::Idle, since: now, timer }
+        Self { waiting: Waiting::Idle, since: now, timer, armed: false }
+    }
+
+    /// Somebody else has to be woken from now on.
+    pub(super) fn disarm(&mut self) {
+        self.armed = false;
     }
 
     /// Ready when the connection has waited too long. `moved` says that what it waited for came, and it waits for the next.
@@ -54,6 +61,10 @@ impl Deadline {
         let due = self.since + allowed;
         if due < self.timer.deadline() {
             self.timer.as_mut().reset(due);
+            self.armed = false;
+        }
+        if self.armed && !self.timer.is_elapsed() {
+            return Poll::Pending;
         }
         while self.timer.as_mut().poll(cx).is_ready() {
             if self.timer.deadline() >= due {
@@ -61,6 +72,7 @@ impl Deadline {
             }
             self.timer.as_mut().reset(due);
         }
+        self.armed = true;
         Poll::Pending
     }
 }

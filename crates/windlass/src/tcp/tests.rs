@@ -1,5 +1,7 @@
 //! One connection on simulated time: what happens to clients that are slow, silent, or do not read.
 
+mod direct;
+
 use std::cell::Cell;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Beyond, Index, Lane, Place, WINDOW_ENTRIES_MIN};
+use super::{Beyond, Fresh, Index, Lane, Place, WINDOW_ENTRIES_MIN};
 use crate::store::Error;
 
 /// Entries of the window of one priority, where the lane alone might have `max`.
@@ -45,8 +45,7 @@ impl Index {
     /// The priority of the first entry at or beyond a place that is not in a window.
     fn next_level(&self, lane: u32, from: Place, beyond: &Beyond<'_>) -> Result<Option<u64>, Error> {
         let keys = (lane, from.0, from.1)..=(lane, u64::MAX, u64::MAX);
-        let in_memory =
-            |map: &BTreeMap<_, u64>| map.range(keys.clone()).next().map(|((_, level, _), _)| *level);
+        let in_memory = |fresh: &Fresh| fresh.first(keys.clone(), 1).map(|((_, level, _), _)| level).min();
         let mut found = in_memory(&self.fresh).into_iter().chain(in_memory(&self.freezing)).min();
         for entry in beyond.snapshot.order(keys)? {
             let ((_, level, _), seq) = entry?;

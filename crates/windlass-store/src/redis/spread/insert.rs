@@ -56,8 +56,8 @@ impl Spread {
                 by_shard.entry(shards[i]).or_default().push(i);
             }
             let add = |(shard, indices): (usize, Vec<usize>)| {
-                let tasks = indices.iter().map(|i| tasks[*i].clone()).collect();
-                let insert = Insert { tasks, atomic, max_depth };
+                let tasks: Vec<_> = indices.iter().map(|i| tasks[*i].clone()).collect();
+                let insert = Insert { tasks: tasks.into(), atomic, max_depth };
                 let fence = fences.get(&shard).copied();
                 async move { Ok::<_, Error>((indices, self.part(shard).insert(insert, fence).await?)) }
             };

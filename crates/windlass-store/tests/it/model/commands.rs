@@ -391,7 +391,8 @@ pub(crate) async fn add_and_remove(store: &Arc<dyn Store>) {
     let mut task = NewTask { queue: name("q0"), scheduled_at: None, unique: None, ..pair.new_task() };
     task.body.links = None;
     let tasks = vec![task];
-    let answers = store.insert(Insert { tasks, atomic: false, max_depth: None }).await.expect("insert");
+    let answers =
+        store.insert(Insert { tasks: tasks.into(), atomic: false, max_depth: None }).await.expect("insert");
     let Inserted::New(Record { id, seq, revision, .. }) = answers[0].clone() else { panic!("{answers:?}") };
     let change = Change::Removed { at: pair.wall() };
     store.commit(vec![Transition { id, seq, revision, change }]).await.expect("commit");

@@ -12,7 +12,7 @@ impl Pair {
         let tasks: Vec<NewTask> = (0..=self.draw(6)).map(|_| self.new_task()).collect();
         let atomic = self.one_in(3);
         let max_depth = self.one_in(4).then(|| 5 + self.draw(20));
-        let insert = || Insert { tasks: tasks.clone(), atomic, max_depth };
+        let insert = || Insert { tasks: tasks.clone().into(), atomic, max_depth };
         self.forget_expired().await;
         let Some(told) = self.insert_far(insert()).await else { return };
         let answers = self.a.insert(insert()).await.expect("insert");

@@ -103,7 +103,7 @@ impl Pair {
             }
             tasks.push(new);
         }
-        both!(self, insert(Insert { tasks: tasks.clone(), atomic: false, max_depth: None }));
+        both!(self, insert(Insert { tasks: tasks.clone().into(), atomic: false, max_depth: None }));
     }
 
     async fn claim_type(&mut self, work: &mut Work) {

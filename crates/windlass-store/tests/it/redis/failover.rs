@@ -102,7 +102,7 @@ enum Proof {
 async fn work(store: &Arc<dyn Store>, group: &Arc<Group>, proof: Proof, round: u64, known: &mut Known) {
     let now = SystemClock::shared().now().wall;
     let ids: Vec<String> = (0..BATCH).map(|i| format!("task-{round}-{i}")).collect();
-    let tasks = ids.iter().map(|id| task(id, now)).collect();
+    let tasks = Arc::new(ids.iter().map(|id| task(id, now)).collect());
     let insert = windlass_store::Insert { tasks, atomic: false, max_depth: None };
     let added = store.insert(insert).await;
     let mut done = Vec::new();

@@ -17,7 +17,7 @@ async fn a_full_redis_takes_no_tasks_and_still_finishes_them() {
     let refused = loop {
         let mut large = task(&format!("t{added}"), clock.now().wall);
         large.body.payload = Payload::Binary(Bytes::from(vec![7; 100_000]));
-        match store.insert(Insert { tasks: vec![large], atomic: false, max_depth: None }).await {
+        match store.insert(Insert { tasks: vec![large].into(), atomic: false, max_depth: None }).await {
             Ok(_) => added += 1,
             Err(error) => break error,
         }

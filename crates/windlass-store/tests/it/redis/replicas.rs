@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) async fn submit(store: &dyn Store, id: &str, at: u64) -> Result<Inserted, Error> {
     let mut task = task(id, at);
     task.body.fingerprint = Some([7; 16]);
-    let insert = Insert { tasks: vec![task], atomic: false, max_depth: None };
+    let insert = Insert { tasks: vec![task].into(), atomic: false, max_depth: None };
     store.insert(insert).await.map(|mut answers| answers.remove(0))
 }
 
@@ -124,7 +124,7 @@ async fn what_is_found_done_waits_for_replicas_too() {
     child.body.links = Some(Box::new(Links { dependencies, workflow: None }));
     child.body.fingerprint = Some([7; 16]);
     let submit = |task: &NewTask| {
-        let insert = Insert { tasks: vec![task.clone()], atomic: false, max_depth: None };
+        let insert = Insert { tasks: vec![task.clone()].into(), atomic: false, max_depth: None };
         async move { store.insert(insert).await.map(|mut answers| answers.remove(0)) }
     };
     let mut node = task("n", now);

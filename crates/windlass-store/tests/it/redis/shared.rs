@@ -58,7 +58,7 @@ pub(super) fn claim() -> Claim {
 }
 
 pub(super) async fn add(store: &Arc<dyn Store>, tasks: Vec<NewTask>) -> Vec<Inserted> {
-    store.insert(Insert { tasks, atomic: false, max_depth: None }).await.expect("insert")
+    store.insert(Insert { tasks: tasks.into(), atomic: false, max_depth: None }).await.expect("insert")
 }
 
 async fn two() -> (Arc<ManualClock>, Arc<dyn Store>, Arc<dyn Store>) {
@@ -214,7 +214,7 @@ async fn too_many_queues_are_refused() {
     let one = |queue: &str| NewTask { queue: name(queue), ..task(queue, clock.now().wall) };
     for atomic in [false, true] {
         let tasks = vec![one("n1001"), one("new")];
-        let refused = store.insert(Insert { tasks, atomic, max_depth: None }).await;
+        let refused = store.insert(Insert { tasks: tasks.into(), atomic, max_depth: None }).await;
         assert!(matches!(refused, Err(Error::TooManyLanes)), "{refused:?}");
     }
     let refused = store.set_paused(&name("new"), true).await;

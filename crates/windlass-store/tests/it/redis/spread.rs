@@ -58,7 +58,7 @@ fn ids(tasks: &[Task]) -> Vec<&str> {
 async fn two_apart(store: &Arc<dyn Store>, now: u64) -> (String, String) {
     for other in ["r", "s", "t", "u", "v"] {
         let tasks = vec![of("q", &format!("q-{other}"), now), of(other, &format!("{other}-q"), now)];
-        if is_refused(&store.insert(Insert { tasks, atomic: true, max_depth: None }).await) {
+        if is_refused(&store.insert(Insert { tasks: tasks.into(), atomic: true, max_depth: None }).await) {
             return ("q".into(), other.into());
         }
     }
@@ -108,7 +108,7 @@ async fn of_racing_submits_of_one_id_in_many_queues_one_wins() {
         racing.push(tokio::spawn(async move {
             let mut new = of(queue.name.as_str(), "one", now);
             new.body.fingerprint = Some([queue.name.as_str().as_bytes()[0]; 16]);
-            let insert = Insert { tasks: vec![new], atomic: false, max_depth: None };
+            let insert = Insert { tasks: vec![new].into(), atomic: false, max_depth: None };
             store.insert(insert).await.map(|mut answers| answers.remove(0))
         }));
     }
@@ -150,7 +150,8 @@ async fn an_entry_without_a_task_holds_nobody_up_for_long() {
     let time = ask(cluster().ports[0], &["TIME"]);
     let now_ms = format!("{}000", time.lines().next().expect("a time"));
     write(&now_ms);
-    let insert = |queue: &str| Insert { tasks: vec![of(queue, "lost", now)], atomic: false, max_depth: None };
+    let insert =
+        |queue: &str| Insert { tasks: vec![of(queue, "lost", now)].into(), atomic: false, max_depth: None };
     assert!(matches!(store.insert(insert(&b)).await, Err(Error::Busy)), "somebody may be on the way");
     assert_eq!(store.get(&"lost".parse().expect("an id")).await.expect("get"), None);
     write("1000");
@@ -181,7 +182,7 @@ async fn a_unique_key_is_held_over_all_queues() {
     let met = add(&store, vec![unique(&b, "rejects", OnConflict::Reject)]).await;
     assert!(matches!(&met[..], [Inserted::KeyHeld(id)] if id.as_str() == "holds"), "{met:?}");
     let replaces =
-        Insert { tasks: vec![unique(&b, "new", OnConflict::Replace)], atomic: false, max_depth: None };
+        Insert { tasks: vec![unique(&b, "new", OnConflict::Replace)].into(), atomic: false, max_depth: None };
     assert!(is_refused(&store.insert(replaces).await));
     let met = add(&store, vec![unique(&a, "newer", OnConflict::Replace)]).await;
     assert!(matches!(met[..], [Inserted::Replaced { .. }]), "in its own part: {met:?}");
@@ -200,7 +201,7 @@ async fn what_would_be_one_commit_over_parts_is_refused_and_works_inside_a_group
         new
     };
     add(&store, vec![of(&a, "first", now)]).await;
-    let insert = |tasks, atomic| Insert { tasks, atomic, max_depth: None };
+    let insert = |tasks: Vec<NewTask>, atomic| Insert { tasks: tasks.into(), atomic, max_depth: None };
     assert!(is_refused(&store.insert(insert(vec![behind(&b, "second", "first")], false)).await));
     assert!(is_refused(&store.insert(insert(vec![of(&a, "x", now), behind(&b, "y", "x")], false)).await));
     assert_eq!(store.ledger().await.expect("ledger").submitted, 1, "nothing was added");
@@ -317,7 +318,7 @@ async fn what_comes_long_after_its_name_was_put_down_is_refused() {
     // It gets no further than to put the name down.
     ask(node(part(&here)), &["CLIENT", "PAUSE", "60000", "WRITE"]);
     let now = clock.now().wall;
-    let insert = Insert { tasks: vec![of(&here, &id, now)], atomic: false, max_depth: None };
+    let insert = Insert { tasks: vec![of(&here, &id, now)].into(), atomic: false, max_depth: None };
     let adding = tokio::spawn(async move { stopped.insert(insert).await });
     let name = format!("i:{id}");
     let homes = format!("{{{prefix}/{}}}:homes", part(&name));

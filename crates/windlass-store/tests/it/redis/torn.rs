@@ -92,7 +92,11 @@ async fn submit(store: Arc<dyn Store>, process: u64, now: u64) {
             new.body.fingerprint = Some([1; 16]);
             new
         };
-        let insert = || Insert { tasks: (0..BATCH).map(new).collect(), atomic: false, max_depth: None };
+        let insert = || Insert {
+            tasks: (0..BATCH).map(new).collect::<Vec<_>>().into(),
+            atomic: false,
+            max_depth: None,
+        };
         // One that got no answer at all is asked again under the same ids.
         let answers = loop {
             if let Ok(answers) = store.insert(insert()).await {

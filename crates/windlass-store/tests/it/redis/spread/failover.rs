@@ -74,7 +74,7 @@ async fn work(store: &Arc<dyn Store>, round: u64, known: &mut Known) {
     for queue in queues() {
         let id = format!("{}-{round}", queue.name);
         let tasks = vec![of(queue.name.as_str(), &id, now)];
-        match store.insert(Insert { tasks, atomic: false, max_depth: None }).await.as_deref() {
+        match store.insert(Insert { tasks: tasks.into(), atomic: false, max_depth: None }).await.as_deref() {
             // An answer that was lost is asked for again, and finds the task.
             Ok([Inserted::New(_) | Inserted::Same(_)]) => drop(known.added.insert(id)),
             Ok(other) => panic!("{other:?}"),

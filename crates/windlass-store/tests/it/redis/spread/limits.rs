@@ -153,7 +153,11 @@ async fn of_many_who_want_a_limit_elsewhere_one_part_has_it() {
             let mut added = 0;
             for i in 0..6 {
                 let tasks = vec![keyed(queue.name.as_str(), &format!("{}-{i}", queue.name), now)];
-                match store.insert(Insert { tasks, atomic: false, max_depth: None }).await.as_deref() {
+                match store
+                    .insert(Insert { tasks: tasks.into(), atomic: false, max_depth: None })
+                    .await
+                    .as_deref()
+                {
                     Ok([Inserted::New(_)]) => added += 1,
                     // Somebody else has it, or was about to.
                     Ok([Inserted::LimitApart(_)]) | Err(Error::Busy) => {}

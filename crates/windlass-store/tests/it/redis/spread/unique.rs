@@ -32,7 +32,7 @@ async fn a_batch_that_replaces_what_it_adds_in_another_part_adds_nothing() {
         unique(&a, "first", OnConflict::Return, now),
         unique(&b, "second", OnConflict::Replace, now),
     ];
-    let answer = store.insert(Insert { tasks: tasks.clone(), atomic: false, max_depth: None }).await;
+    let answer = store.insert(Insert { tasks: tasks.clone().into(), atomic: false, max_depth: None }).await;
     assert!(is_refused(&answer), "{answer:?}");
     assert_eq!(store.ledger().await.expect("ledger").submitted, 0, "nothing was written before");
     // Where nobody is replaced it is no matter.
@@ -94,7 +94,7 @@ async fn a_batch_that_is_added_whole_may_meet_tasks_of_other_parts() {
     let now = clock.now().wall;
     let (a, b) = two_apart(&store, now).await;
     add(&store, vec![unique(&a, "holds", OnConflict::Return, now), of(&a, "same", now)]).await;
-    let insert = |tasks| Insert { tasks, atomic: true, max_depth: None };
+    let insert = |tasks: Vec<NewTask>| Insert { tasks: tasks.into(), atomic: true, max_depth: None };
     let tasks = vec![of(&b, "new", now), unique(&b, "returns", OnConflict::Return, now), of(&b, "same", now)];
     let answers = store.insert(insert(tasks)).await.expect("insert");
     assert!(matches!(answers[..], [Inserted::New(_), Inserted::Live(_), Inserted::Same(_)]), "{answers:?}");

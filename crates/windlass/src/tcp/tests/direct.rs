@@ -1,0 +1,116 @@
+//! Answers that go past their connection, over real sockets.
+
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+
+fn submit(payload: usize) -> Vec<u8> {
+    let body = format!(r#"{{"type":"t","payload":"{}"}}"#, "x".repeat(payload));
+    [&(body.len() as u32 + 1).to_be_bytes()[..], &[1], body.as_bytes()].concat()
+}
+
+async fn read_from(client: &mut TcpStream) -> (u8, Value) {
+    let length = client.read_u32().await.unwrap() as usize;
+    let kind = client.read_u8().await.unwrap();
+    let mut body = vec![0; length - 1];
+    client.read_exact(&mut body).await.unwrap();
+    (kind, serde_json::from_slice(&body).unwrap())
+}
+
+/// Serves one connection that hands submits in directly; what is no submit is done by `run`, and a submit that comes there is one too many.
+async fn serve_directly<C: Future<Output = ()>>(
+    submits_run: &Cell<usize>,
+    client: impl FnOnce(TcpStream, Arc<Stopping>) -> C,
+) -> io::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (near, _) = listener.accept().await.unwrap();
+    let (state, limits, stopping) = (Arc::new(state()), Limits::default(), Arc::new(Stopping::default()));
+    let run = |job: Job| {
+        if let Job::Submits(submits) = &job {
+            submits_run.set(submits_run.get() + submits.len());
+        }
+        job::run(state.clone(), state.broker.clone(), job)
+    };
+    let mut connection = Connection::new(near, &state, &limits, &stopping, run);
+    connection.write_with(state.broker.clone());
+    let (served, ()) = tokio::join!(connection.serve(), client(far, stopping.clone()));
+    served
+}
+
+#[tokio::test]
+async fn submits_are_answered_without_a_job_and_in_order_with_others() {
+    let run = Cell::new(0);
+    let served = serve_directly(&run, async |mut client, _| {
+        for i in 0..3 {
+            client.write_all(&submit(i)).await.unwrap();
+            let (kind, answer) = read_from(&mut client).await;
+            assert_eq!((kind, answer["task"]["payload"].as_str().map(str::len)), (5, Some(i)), "{answer}");
+        }
+        client.write_all(&[submit(10), submit(11), submit(12)].concat()).await.unwrap();
+        for i in 10..13 {
+            let answer = read_from(&mut client).await.1;
+            assert_eq!(answer["task"]["payload"].as_str().map(str::len), Some(i));
+        }
+        assert_eq!(run.get(), 0, "none of them was a job of its own");
+        // The submits stand between requests of another kind.
+        client.write_all(&[stats(), submit(20), stats(), submit(21), stats()].concat()).await.unwrap();
+        for queued in [None, Some(20), None, Some(21), None] {
+            let answer = read_from(&mut client).await.1;
+            assert_eq!(answer["task"]["payload"].as_str().map(str::len), queued, "{answer}");
+        }
+        client.write_all(&submit(1001)).await.unwrap();
+        let (kind, problem) = read_from(&mut client).await;
+        assert_eq!((kind, &problem["code"]), (6, &json!("too_large")), "{problem}");
+    });
+    served.await.unwrap();
+}
+
+#[tokio::test]
+async fn who_does_not_read_gets_everything_later() {
+    let run = Cell::new(0);
+    let served = serve_directly(&run, async |mut client, _| {
+        const MANY: usize = 20_000;
+        let frame = submit(900);
+        let (mut reader, mut writer) = client.split();
+        let all = async {
+            for _ in 0..MANY {
+                writer.write_all(&frame).await.unwrap();
+            }
+        };
+        let later = async {
+            // sleep: the client does something else; meanwhile the socket fills in both directions.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            for _ in 0..MANY {
+                let length = reader.read_u32().await.unwrap() as usize;
+                let mut frame = vec![0; length];
+                reader.read_exact(&mut frame).await.unwrap();
+                assert_eq!(frame[0], 5);
+            }
+        };
+        tokio::join!(all, later);
+    });
+    served.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_under_way_is_answered_before_the_end() {
+    let run = Cell::new(0);
+    let hangs_up = serve_directly(&run, async |mut client, _| {
+        client.write_all(&submit(1)).await.unwrap();
+        client.shutdown().await.unwrap();
+        assert_eq!(read_from(&mut client).await.0, 5);
+        assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
+    });
+    hangs_up.await.unwrap();
+    let stops = serve_directly(&run, async |mut client, stopping| {
+        client.write_all(&submit(1)).await.unwrap();
+        tokio::task::yield_now().await;
+        stopping.begin();
+        let mut answers = Vec::new();
+        client.read_to_end(&mut answers).await.unwrap();
+        assert!(answers.is_empty() || answers[4] == 5, "{answers:?}");
+    });
+    stops.await.unwrap();
+    assert_eq!(run.get(), 0);
+}

@@ -227,8 +227,7 @@ impl Broker {
     /// Adds tasks that stand each for itself, together with those that others add in this moment. The i-th answer belongs to the
     /// i-th task.
     pub(crate) async fn insert_gathered(&self, tasks: Vec<NewTask>) -> Answer {
-        let shared = self.inner.store.signals().observed.is_none();
-        if shared {
+        if self.is_shared() {
             return self.insert(tasks.into(), false, Instant::now()).await;
         }
         let (reply, answer) = oneshot::channel();
@@ -238,7 +237,18 @@ impl Broker {
 
     /// The same for somebody who does not wait.
     pub(crate) fn insert_and_tell(&self, tasks: Vec<NewTask>, told: Arc<dyn Told>) {
-        self.join(Caller { tasks, reply: Reply::Told(Teller(Some(told))) });
+        let caller = Caller { tasks, reply: Reply::Told(Teller(Some(told))) };
+        if !self.is_shared() {
+            return self.join(caller);
+        }
+        let (broker, mut alone) = (self.clone(), Batch::new(0));
+        alone.add(caller);
+        tokio::spawn(async move { broker.insert_together(alone, Instant::now()).await });
+    }
+
+    /// Whether other brokers write to the store too.
+    fn is_shared(&self) -> bool {
+        self.inner.store.signals().observed.is_none()
     }
 
     fn join(&self, caller: Caller) {

@@ -164,14 +164,16 @@ async fn whoever_waits_when_a_runtime_ends_is_told_and_others_go_on() {
     broker.stop().await;
 }
 
-/// Keeps what it is told: of each submit the payload, or the code of the refusal.
+/// Keeps what it is told: of each submit the number and the payload, or the code of the refusal.
 #[derive(Debug, Default)]
 struct Heard(parking_lot::Mutex<Vec<Vec<String>>>);
 
 impl crate::Told for Heard {
     fn told(&self, outcomes: Result<&mut dyn ExactSizeIterator<Item = crate::Look<'_>>, Error>) {
         let text = |look: crate::Look<'_>| match look {
-            Ok((_, body)) => String::from_utf8_lossy(body.payload.bytes()).into_owned(),
+            Ok((record, body)) => {
+                format!("{}: {}", record.seq, String::from_utf8_lossy(body.payload.bytes()))
+            }
             Err(error) => error.code().to_owned(),
         };
         let heard = match outcomes {
@@ -194,11 +196,11 @@ async fn who_does_not_wait_is_told_in_order_with_those_who_do() {
     tokio::task::yield_now().await;
     let taken = Submit { payload: json("\"another\""), fingerprint: Some([7; 16]), ..numbered(1) };
     broker.submit_told(vec![taken, numbered(3)], heard.clone()).unwrap();
-    waits.await.unwrap();
+    assert_eq!(waits.await.unwrap(), 3, "it came third");
     while heard.0.lock().len() < 2 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(*heard.0.lock(), [["0", "1"], ["task_exists", "3"]]);
+    assert_eq!(*heard.0.lock(), [["1: 0", "2: 1"], ["task_exists", "4: 3"]]);
     let many = (0..1001).map(numbered).collect();
     assert_eq!(broker.submit_told(many, heard.clone()).unwrap_err().code(), "invalid");
     assert_eq!(heard.0.lock().len(), 2, "whoever is refused at once is told by that");
@@ -223,7 +225,7 @@ async fn who_does_not_wait_is_told_of_failures_too() {
     while heard.0.lock().len() < 3 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(*heard.0.lock(), [["overloaded"], ["store_failed"], ["3"]]);
+    assert_eq!(*heard.0.lock(), [["overloaded"], ["store_failed"], ["1: 3"]]);
     broker.stop().await;
 }
 

@@ -196,8 +196,8 @@ where
         let mut ever = Moved::default();
         loop {
             // What was answered past this connection makes room for the next.
-            if self.jobs.is_direct() {
-                ever.answered |= self.collect(cx);
+            if self.jobs.is_direct() && self.collect(cx) {
+                self.deadline.rest();
             }
             loop {
                 let read = self.receive(cx)?;

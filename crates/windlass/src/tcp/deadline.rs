@@ -6,6 +6,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use tokio::task::coop::has_budget_remaining;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Limits;
@@ -42,6 +43,13 @@ impl Deadline {
         self.armed = false;
     }
 
+    /// The request was answered while nobody looked. The next frame is waited for since then, or since it came, which is all that is known.
+    pub(super) fn rest(&mut self) {
+        if self.waiting == Waiting::Request {
+            self.waiting = Waiting::Idle;
+        }
+    }
+
     /// Ready when the connection has waited too long. `moved` says that what it waited for came, and it waits for the next.
     pub(super) fn poll(
         &mut self,
@@ -72,7 +80,39 @@ impl Deadline {
             }
             self.timer.as_mut().reset(due);
         }
-        self.armed = true;
+        // Without a budget the timer has only said that it will be asked again.
+        self.armed = has_budget_remaining();
         Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Waits from now on for something, looks away for five seconds, and says when it is due after that.
+    async fn due_after(first: Waiting, then: Waiting) -> (Waiting, u64) {
+        let limits = Limits::default();
+        let mut deadline = Deadline::new(&limits);
+        let began = Instant::now();
+        let looked = poll_fn(|cx| Poll::Ready(deadline.poll(cx, first, true, &limits))).await;
+        assert!(looked.is_pending());
+        tokio::time::advance(Duration::from_secs(5)).await;
+        deadline.rest();
+        let due = poll_fn(|cx| deadline.poll(cx, then, false, &limits)).await;
+        (due, began.elapsed().as_secs())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_was_answered_unseen_idles_since_the_request() {
+        let limits = Limits::default();
+        let idle = (Waiting::Idle, limits.idle_timeout.as_secs());
+        assert_eq!(due_after(Waiting::Request, Waiting::Idle).await, idle);
+        // Half a frame behind the request is waited for as long as ever.
+        let frame = (Waiting::Frame, limits.frame_timeout.as_secs());
+        assert_eq!(due_after(Waiting::Frame, Waiting::Frame).await, frame);
     }
 }

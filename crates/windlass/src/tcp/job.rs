@@ -162,7 +162,7 @@ fn task(task: windlass_core::Task) -> Result<Vec<u8>, Refused> {
     answer::frame_with(shown.room(), |out| TaskAnswer::write(shown, out))
 }
 
-fn panicked(panic: &(dyn Any + Send)) -> Refused {
+pub(super) fn panicked(panic: &(dyn Any + Send)) -> Refused {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
     tracing::error!(panic = text, "a request panicked");

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use futures_util::Stream;
 use futures_util::stream::FuturesOrdered;
@@ -19,13 +19,15 @@ pub(super) struct Jobs<F: Future> {
     only: Option<Pin<Box<F>>>,
     /// All others, when there are more than one.
     several: FuturesOrdered<Pin<Box<F>>>,
+    /// The first of these, if it was done before what was handed in directly.
+    early: Option<Done>,
     /// Of each.
     loads: VecDeque<Load>,
 }
 
 impl<F: Future<Output = Done>> Jobs<F> {
     pub(super) fn new() -> Self {
-        Self { direct: None, only: None, several: FuturesOrdered::new(), loads: VecDeque::new() }
+        Self { direct: None, only: None, several: FuturesOrdered::new(), early: None, loads: VecDeque::new() }
     }
 
     /// Submits are handed in directly: this is the broker of the thread.
@@ -74,22 +76,31 @@ impl<F: Future<Output = Done>> Jobs<F> {
 
     /// The next one, if it is done.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Done, Load)>> {
-        let done = match (&mut self.direct, &mut self.only) {
-            (Some(direct), _) if direct.is_under_way() => match direct.end() {
+        let direct = self.direct.as_mut().filter(|direct| direct.is_under_way());
+        let done = match (direct, &mut self.only) {
+            (Some(direct), _) => match direct.end() {
                 Some(left) => Done::Written(left),
-                None => return Poll::Pending,
-            },
-            (_, Some(only)) => match only.as_mut().poll(cx) {
-                Poll::Ready(done) => {
-                    self.only = None;
-                    done
+                None => {
+                    // Those behind it work meanwhile.
+                    if self.early.is_none()
+                        && let Poll::Ready(done) = Pin::new(&mut self.several).poll_next(cx)
+                    {
+                        self.early = done;
+                    }
+                    return Poll::Pending;
                 }
-                Poll::Pending => return Poll::Pending,
             },
-            (_, None) => match Pin::new(&mut self.several).poll_next(cx) {
-                Poll::Ready(Some(done)) => done,
-                Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Pending => return Poll::Pending,
+            (None, Some(only)) => {
+                let done = ready!(only.as_mut().poll(cx));
+                self.only = None;
+                done
+            }
+            (None, None) => match self.early.take() {
+                Some(done) => done,
+                None => match ready!(Pin::new(&mut self.several).poll_next(cx)) {
+                    Some(done) => done,
+                    None => return Poll::Ready(None),
+                },
             },
         };
         Poll::Ready(self.loads.pop_front().map(|load| (done, load)))

@@ -36,6 +36,7 @@ impl Fresh {
             && let Ok(found) = row.binary_search_by_key(&place, |(place, _)| *place)
         {
             row[found].1 = GONE;
+            while row.pop_if(|(_, seq)| *seq == GONE).is_some() {}
         }
         self.tree.remove(key);
     }
@@ -80,8 +81,8 @@ mod tests {
             let lane = READY_LANES - 1 + (step % 3) as u32;
             let key = match step % 7 {
                 0..5 => (lane, step % 2, step),
-                5 => (lane, step % 2, step * 7919 % step),
-                _ => (lane, step % 2, step * 31 % step),
+                5 => (lane, step % 2, step * 7919 % (step + 1)),
+                _ => (lane, step % 2, (step - step % 31) * 31 % (step + 1)),
             };
             if step % 7 == 6 {
                 fresh.remove(&key);

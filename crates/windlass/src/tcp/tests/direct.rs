@@ -1,7 +1,11 @@
 //! Answers that go past their connection, over real sockets.
 
+use std::os::fd::AsFd;
+
+use bytes::Bytes;
 use tokio::net::{TcpListener, TcpStream};
 
+use super::super::outlet::Direct;
 use super::*;
 
 fn submit(payload: usize) -> Vec<u8> {
@@ -68,25 +72,28 @@ async fn submits_are_answered_without_a_job_and_in_order_with_others() {
 
 #[tokio::test]
 async fn who_does_not_read_gets_everything_later() {
+    const MANY: usize = 20_000;
     let run = Cell::new(0);
     let served = serve_directly(&run, async |mut client, _| {
-        const MANY: usize = 20_000;
-        let frame = submit(900);
         let (mut reader, mut writer) = client.split();
         let all = async {
-            for _ in 0..MANY {
-                writer.write_all(&frame).await.unwrap();
+            for i in 0..MANY {
+                writer.write_all(&submit(600 + i % 300)).await.unwrap();
             }
+            writer.shutdown().await.unwrap();
         };
         let later = async {
             // sleep: the client does something else; meanwhile the socket fills in both directions.
             tokio::time::sleep(Duration::from_millis(100)).await;
-            for _ in 0..MANY {
+            for i in 0..MANY {
                 let length = reader.read_u32().await.unwrap() as usize;
                 let mut frame = vec![0; length];
                 reader.read_exact(&mut frame).await.unwrap();
-                assert_eq!(frame[0], 5);
+                let answer: Value = serde_json::from_slice(&frame[1..]).unwrap();
+                let payload = answer["task"]["payload"].as_str().map(str::len);
+                assert_eq!((frame[0], payload), (5, Some(600 + i % 300)), "the {i}th");
             }
+            assert_eq!(reader.read(&mut [0]).await.unwrap(), 0, "nothing is answered twice");
         };
         tokio::join!(all, later);
     });
@@ -103,14 +110,34 @@ async fn what_is_under_way_is_answered_before_the_end() {
         assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
     });
     hangs_up.await.unwrap();
-    let stops = serve_directly(&run, async |mut client, stopping| {
-        client.write_all(&submit(1)).await.unwrap();
-        tokio::task::yield_now().await;
-        stopping.begin();
-        let mut answers = Vec::new();
-        client.read_to_end(&mut answers).await.unwrap();
-        assert!(answers.is_empty() || answers[4] == 5, "{answers:?}");
-    });
-    stops.await.unwrap();
     assert_eq!(run.get(), 0);
+}
+
+/// Both ends of a connection, and a job that is handed in for it directly.
+async fn begun() -> (TcpStream, TcpStream, Direct) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (near, _) = listener.accept().await.unwrap();
+    let state = state();
+    let mut direct = Direct::new(state.broker.clone());
+    direct.wakes(std::task::Waker::noop());
+    let body = Bytes::from_static(br#"{"type":"t"}"#);
+    let request = request::read(&state, Some(1), body, &CancellationToken::new());
+    let socket = || Some(near.as_fd().try_clone_to_owned().unwrap().into());
+    assert!(direct.begin(Job::begin(request, 1), socket).is_none());
+    (near, far, direct)
+}
+
+#[tokio::test]
+async fn a_connection_that_waits_is_told_and_one_that_ended_is_closed_at_once() {
+    let (_near, mut far, mut direct) = begun().await;
+    assert!(direct.is_under_way() && direct.end().is_none());
+    assert_eq!(read_from(&mut far).await.0, 5);
+    assert_eq!(direct.end(), Some(Vec::new()), "nothing is left to be sent");
+    assert!(!direct.is_under_way());
+
+    // The submit is still on its way when its connection goes.
+    let (near, mut far, direct) = begun().await;
+    drop((near, direct));
+    assert_eq!(far.read(&mut [0]).await.unwrap(), 0);
 }

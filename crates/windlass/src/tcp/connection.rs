@@ -31,7 +31,7 @@ const READ_BYTES_MIN: usize = 4 * 1024;
 /// What one read may take from a client that has much to say.
 const READ_BYTES_MAX: usize = 64 * 1024;
 /// A buffer of answers that grew beyond this is not kept.
-const WRITE_BYTES_KEPT: usize = 64 * 1024;
+pub(super) const WRITE_BYTES_KEPT: usize = 64 * 1024;
 
 pub(super) struct Connection<'a, S, R, F: Future> {
     stream: Stall<S>,

@@ -14,11 +14,9 @@ use rustix::net::{SendFlags, send};
 use windlass_broker::{Broker, Error, Look, Told};
 
 use super::answer;
+use super::connection::WRITE_BYTES_KEPT;
 use super::job::{Job, panicked};
 use crate::api::problem::Refused;
-
-/// A buffer of answers that grew beyond this is not kept.
-const BYTES_KEPT: usize = 16 * 1024;
 
 /// What a connection hands in that way: one job at a time, and only when nothing else is under way.
 #[derive(Debug)]
@@ -143,7 +141,7 @@ impl Outlet {
         if sent < state.out.len() {
             state.out.drain(..sent);
             state.awaited = true;
-        } else if state.out.capacity() > BYTES_KEPT {
+        } else if state.out.capacity() > WRITE_BYTES_KEPT {
             state.out = Vec::new();
         } else {
             state.out.clear();

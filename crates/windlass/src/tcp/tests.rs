@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::Instant;
 use windlass_broker::Broker;
 use windlass_core::limits::FRAMES_IN_FLIGHT_MAX;
@@ -50,7 +50,7 @@ fn stats() -> Vec<u8> {
     vec![0, 0, 0, 3, 10, b'{', b'}']
 }
 
-async fn read(client: &mut DuplexStream) -> (u8, Value) {
+async fn read(client: &mut (impl AsyncRead + Unpin)) -> (u8, Value) {
     let length = client.read_u32().await.unwrap() as usize;
     let kind = client.read_u8().await.unwrap();
     let mut body = vec![0; length - 1];
@@ -58,7 +58,7 @@ async fn read(client: &mut DuplexStream) -> (u8, Value) {
     (kind, serde_json::from_slice(&body).unwrap())
 }
 
-async fn is_closed(client: &mut DuplexStream) -> bool {
+async fn is_closed(client: &mut (impl AsyncRead + Unpin)) -> bool {
     client.read(&mut [0]).await.unwrap() == 0
 }
 

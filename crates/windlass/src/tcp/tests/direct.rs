@@ -13,12 +13,11 @@ fn submit(payload: usize) -> Vec<u8> {
     [&(body.len() as u32 + 1).to_be_bytes()[..], &[1], body.as_bytes()].concat()
 }
 
-async fn read_from(client: &mut TcpStream) -> (u8, Value) {
-    let length = client.read_u32().await.unwrap() as usize;
-    let kind = client.read_u8().await.unwrap();
-    let mut body = vec![0; length - 1];
-    client.read_exact(&mut body).await.unwrap();
-    (kind, serde_json::from_slice(&body).unwrap())
+/// What the server has of a connection, and what the client has.
+async fn ends() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    (listener.accept().await.unwrap().0, far)
 }
 
 /// Serves one connection that hands submits in directly; what is no submit is done by `run`, and a submit that comes there is one too many.
@@ -26,9 +25,7 @@ async fn serve_directly<C: Future<Output = ()>>(
     submits_run: &Cell<usize>,
     client: impl FnOnce(TcpStream, Arc<Stopping>) -> C,
 ) -> io::Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    let (near, _) = listener.accept().await.unwrap();
+    let (near, far) = ends().await;
     let (state, limits, stopping) = (Arc::new(state()), Limits::default(), Arc::new(Stopping::default()));
     let run = |job: Job| {
         if let Job::Submits(submits) = &job {
@@ -48,23 +45,23 @@ async fn submits_are_answered_without_a_job_and_in_order_with_others() {
     let served = serve_directly(&run, async |mut client, _| {
         for i in 0..3 {
             client.write_all(&submit(i)).await.unwrap();
-            let (kind, answer) = read_from(&mut client).await;
+            let (kind, answer) = read(&mut client).await;
             assert_eq!((kind, answer["task"]["payload"].as_str().map(str::len)), (5, Some(i)), "{answer}");
         }
         client.write_all(&[submit(10), submit(11), submit(12)].concat()).await.unwrap();
         for i in 10..13 {
-            let answer = read_from(&mut client).await.1;
+            let answer = read(&mut client).await.1;
             assert_eq!(answer["task"]["payload"].as_str().map(str::len), Some(i));
         }
         assert_eq!(run.get(), 0, "none of them was a job of its own");
         // The submits stand between requests of another kind.
         client.write_all(&[stats(), submit(20), stats(), submit(21), stats()].concat()).await.unwrap();
         for queued in [None, Some(20), None, Some(21), None] {
-            let answer = read_from(&mut client).await.1;
+            let answer = read(&mut client).await.1;
             assert_eq!(answer["task"]["payload"].as_str().map(str::len), queued, "{answer}");
         }
         client.write_all(&submit(1001)).await.unwrap();
-        let (kind, problem) = read_from(&mut client).await;
+        let (kind, problem) = read(&mut client).await;
         assert_eq!((kind, &problem["code"]), (6, &json!("too_large")), "{problem}");
     });
     served.await.unwrap();
@@ -76,24 +73,28 @@ async fn who_does_not_read_gets_everything_later() {
     let run = Cell::new(0);
     let served = serve_directly(&run, async |mut client, _| {
         let (mut reader, mut writer) = client.split();
+        let written = Cell::new(0);
         let all = async {
             for i in 0..MANY {
                 writer.write_all(&submit(600 + i % 300)).await.unwrap();
+                written.set(i + 1);
             }
             writer.shutdown().await.unwrap();
         };
         let later = async {
-            // sleep: the client does something else; meanwhile the socket fills in both directions.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            for i in 0..MANY {
-                let length = reader.read_u32().await.unwrap() as usize;
-                let mut frame = vec![0; length];
-                reader.read_exact(&mut frame).await.unwrap();
-                let answer: Value = serde_json::from_slice(&frame[1..]).unwrap();
-                let payload = answer["task"]["payload"].as_str().map(str::len);
-                assert_eq!((frame[0], payload), (5, Some(600 + i % 300)), "the {i}th");
+            // The client does something else until nothing moves any more, because the socket is full.
+            let mut before = None;
+            while before.replace(written.get()) != Some(written.get()) {
+                for _ in 0..1000 {
+                    tokio::task::yield_now().await;
+                }
             }
-            assert_eq!(reader.read(&mut [0]).await.unwrap(), 0, "nothing is answered twice");
+            for i in 0..MANY {
+                let (kind, answer) = read(&mut reader).await;
+                let payload = answer["task"]["payload"].as_str().map(str::len);
+                assert_eq!((kind, payload), (5, Some(600 + i % 300)), "the {i}th");
+            }
+            assert!(is_closed(&mut reader).await, "nothing is answered twice");
         };
         tokio::join!(all, later);
     });
@@ -106,8 +107,8 @@ async fn what_is_under_way_is_answered_before_the_end() {
     let hangs_up = serve_directly(&run, async |mut client, _| {
         client.write_all(&submit(1)).await.unwrap();
         client.shutdown().await.unwrap();
-        assert_eq!(read_from(&mut client).await.0, 5);
-        assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
+        assert_eq!(read(&mut client).await.0, 5);
+        assert!(is_closed(&mut client).await);
     });
     hangs_up.await.unwrap();
     assert_eq!(run.get(), 0);
@@ -115,9 +116,7 @@ async fn what_is_under_way_is_answered_before_the_end() {
 
 /// Both ends of a connection, and a job that is handed in for it directly.
 async fn begun() -> (TcpStream, TcpStream, Direct) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    let (near, _) = listener.accept().await.unwrap();
+    let (near, far) = ends().await;
     let state = state();
     let mut direct = Direct::new(state.broker.clone());
     direct.wakes(std::task::Waker::noop());
@@ -132,12 +131,12 @@ async fn begun() -> (TcpStream, TcpStream, Direct) {
 async fn a_connection_that_waits_is_told_and_one_that_ended_is_closed_at_once() {
     let (_near, mut far, mut direct) = begun().await;
     assert!(direct.is_under_way() && direct.end().is_none());
-    assert_eq!(read_from(&mut far).await.0, 5);
+    assert_eq!(read(&mut far).await.0, 5);
     assert_eq!(direct.end(), Some(Vec::new()), "nothing is left to be sent");
     assert!(!direct.is_under_way());
 
     // The submit is still on its way when its connection goes.
     let (near, mut far, direct) = begun().await;
     drop((near, direct));
-    assert_eq!(far.read(&mut [0]).await.unwrap(), 0);
+    assert!(is_closed(&mut far).await);
 }

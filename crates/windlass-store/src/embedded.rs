@@ -21,6 +21,7 @@ mod gauges;
 mod handover;
 mod here;
 mod holders;
+mod identity;
 mod inbox;
 mod index;
 mod leases;

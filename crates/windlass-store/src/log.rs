@@ -15,6 +15,8 @@
 //! - A new frame is written only where no intact frame of this life stands behind it. If a crash left one, the
 //!   log goes on in a new segment. So what a torn write leaves behind is either overwritten from its start or
 //!   never read again.
+//! - Every segment carries the id of its store and its own size, and `NEWEST` names the last one before that holds an entry. So a
+//!   file that was cut short, that is missing, or that belongs to another store is damage, wherever it is.
 //!
 //! **Failure.** Without space for a new segment an append fails with [`Error::NoSpace`], nothing is written
 //! and the log stays usable. After any other failed write or sync nobody knows what is on disk: the log is
@@ -24,6 +26,7 @@
 mod active;
 mod frame;
 mod health;
+mod newest;
 mod recover;
 mod segment;
 mod spare;
@@ -32,10 +35,12 @@ mod tests;
 
 use active::Active;
 use bytes::Bytes;
-use frame::{Builder, Place};
+use frame::{Builder, HEAD_BYTES, Place};
 use health::Health;
+use newest::Newest;
 use parking_lot::{Condvar, Mutex};
-use segment::{HEADER_BYTES, Header, Listing};
+use recover::Wanted;
+use segment::{HEADER_BYTES, Header, Listing, Segment};
 use spare::{Live, Shared, State};
 use std::fs::{self, File};
 use std::io;
@@ -53,6 +58,9 @@ pub const MAX_BATCH_BYTES: usize = 64 << 20;
 /// Most entries in one batch; far above any real group, it keeps a nonsensical count from being believed.
 pub const MAX_BATCH_ENTRIES: usize = 1 << 20;
 
+/// The id of the store that a log belongs to.
+pub type StoreId = [u8; 16];
+
 /// What a visitor may fail with.
 pub type VisitError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -69,14 +77,38 @@ pub struct Options {
     pub sync: SyncMode,
     /// Write past the page cache where that is possible: best if every append is followed by a sync.
     pub direct: bool,
+    /// The store that the log belongs to.
+    pub store: StoreId,
+    /// What the directory must hold already.
+    pub expected: Expected,
 }
 
 impl Options {
     /// The usual sizes, durable.
     pub fn new(dir: impl Into<PathBuf>) -> Options {
         let dir = dir.into();
-        Options { dir, segment_bytes: 64 << 20, spare_segments: 1, sync: SyncMode::Always, direct: true }
+        Options {
+            dir,
+            segment_bytes: 64 << 20,
+            spare_segments: 1,
+            sync: SyncMode::Always,
+            direct: true,
+            store: StoreId::default(),
+            expected: Expected::Nothing,
+        }
     }
+}
+
+/// What a log directory must hold when it is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// The store is being created, so the log may not be there yet.
+    Nothing,
+    /// The log was here before. A log that is missing, or that ends before the first entry asked for, is damaged.
+    Log,
+    /// The log may be of the version before, without store ids, sizes and the record of the newest segment. It is only read:
+    /// what is appended goes to a new segment.
+    Earlier,
 }
 
 /// Whether the log waits for the disk.
@@ -128,6 +160,36 @@ pub enum Error {
         /// The lowest entry there is.
         first: u64,
     },
+    /// A file of the log is gone.
+    #[error("{path} is missing")]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A segment is shorter than it was made.
+    #[error("{segment} has {bytes} bytes, but it was created with {whole}: the file was cut short")]
+    CutShort {
+        /// The file.
+        segment: PathBuf,
+        /// Its size.
+        bytes: u64,
+        /// The size that it was created with.
+        whole: u64,
+    },
+    /// The log ends before an entry that was durable.
+    #[error("the log ends before entry {next}, but entry {wanted} is expected next")]
+    Short {
+        /// The entry after the last one there is.
+        next: u64,
+        /// The entry that the caller has not seen yet.
+        wanted: u64,
+    },
+    /// A file carries the id of another store.
+    #[error("{path} belongs to another store")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
     /// A segment is of a format this program does not know.
     #[error("{segment} has format version {found}; this program knows version {known}")]
     Version {
@@ -159,6 +221,10 @@ pub struct Log {
     health: Arc<Health>,
     written: u64,
     frame: Builder,
+    store: StoreId,
+    newest: Newest,
+    /// The index up to which the last frame vouches for everything.
+    vouched: u64,
 }
 
 impl Log {
@@ -170,15 +236,33 @@ impl Log {
         replay_from: u64,
         visit: &mut dyn FnMut(u64, Bytes) -> Result<(), VisitError>,
     ) -> Result<Log, Error> {
-        let Options { dir, segment_bytes, spare_segments: wanted, sync, direct } = options;
+        let Options { dir, segment_bytes, spare_segments: wanted, sync, direct, store, expected } = options;
         let segment_bytes = segment_bytes.max(2 * HEADER_BYTES).next_multiple_of(HEADER_BYTES);
+        let earlier = expected == Expected::Earlier;
         make_dir(&dir)?;
-        let listing = Listing::read(&dir)?;
+        let recorded = Newest::read(&dir, store)?;
+        let listing = Listing::read(&dir, (!earlier).then_some(store))?;
+        let absent = expected == Expected::Nothing && listing.segments.is_empty();
+        if recorded.is_none() && !absent && !earlier {
+            return Err(Error::Missing { path: dir.join(newest::NAME) });
+        }
         let number = listing.spares.iter().map(|(number, _)| *number).max().unwrap_or(0);
-        let mut recovered = recover::recover(listing.segments, replay_from, visit)?;
+        // An upgrade that was interrupted may have removed segments already.
+        let newest = recorded.as_ref().filter(|_| !earlier).and_then(Newest::first);
+        let wish = Wanted { replay_from, newest, reaches: !earlier };
+        let mut recovered = recover::recover(&dir, listing.segments, wish, visit)?;
+        if earlier {
+            recovered.active = None;
+        }
         if let Some(active) = recovered.active.as_mut().filter(|_| direct) {
             active.go_direct();
         }
+        // Before any segment goes: the record must never name one that is not there.
+        let last = recovered.live.back().map(|live| live.first);
+        let newest = match recorded {
+            Some(mut newest) => newest.set(last).map(|()| newest)?,
+            None => Newest::create(&dir, store, last)?,
+        };
         for path in &recovered.dropped {
             fs::remove_file(path).map_err(io_error("remove", path))?;
         }
@@ -205,6 +289,9 @@ impl Log {
             health: Arc::new(Health::new(recovered.next)),
             written: recovered.replayed_bytes,
             frame: Builder::default(),
+            store,
+            newest,
+            vouched: 0,
         })
     }
 
@@ -260,6 +347,24 @@ impl Log {
         Unsynced { file, end: self.next, health: Arc::clone(&self.health) }
     }
 
+    /// Writes a frame that vouches for everything so far, for a log that is idle: without it damage to the last frame would
+    /// look like a torn write. It needs no sync, since it holds nothing that was promised. False if something is not durable
+    /// yet, so that it has to be tried again. A segment without room for it stays as it is.
+    pub fn vouch(&mut self) -> Result<bool, Error> {
+        self.health.check()?;
+        if self.durable_index() != self.next {
+            return Ok(false);
+        }
+        let room = self.active.as_ref().is_some_and(|active| active.at + HEAD_BYTES as u64 <= active.bytes);
+        if room && self.vouched != self.next {
+            self.frame.begin();
+            let written = self.write_frame();
+            self.health.judge(written)?;
+            self.vouched = self.next;
+        }
+        Ok(true)
+    }
+
     fn write_frame(&mut self) -> Result<(), Error> {
         let bytes = self.frame.frame_bytes();
         if self.active.as_ref().is_none_or(|active| active.at + bytes > active.bytes) {
@@ -288,7 +393,13 @@ impl Log {
         let spare = self.shared.obtain((HEADER_BYTES + frame_bytes).next_multiple_of(HEADER_BYTES))?;
         // A sync covers one file only: what the old one holds has to be durable before it is left.
         self.sync()?;
-        let header = Header { first: self.next, durable: self.durable_index(), salt: draw_salt()? };
+        let header = Header {
+            first: self.next,
+            durable: self.durable_index(),
+            salt: draw_salt()?,
+            store: self.store,
+            bytes: spare.bytes,
+        };
         let path = segment::segment_path(&self.shared.dir, self.next);
         let named = spare.file.write_all_at(&header.encode(), 0).map_err(io_error("write", &spare.path));
         let named = named.and_then(|()| sync_file(&spare.file, &spare.path));
@@ -300,6 +411,8 @@ impl Log {
         }
         let synced = segment::sync_dir(&self.shared.dir);
         synced.map_err(never_harmless)?;
+        // After its name is durable and before its first entry: from here on the segment may not go missing.
+        self.newest.set(Some(self.next)).map_err(never_harmless)?;
         let live = Live { first: self.next, path: path.clone(), bytes: spare.bytes, used: 0 };
         self.shared.state.lock().live.push_back(live);
         // Only now: a segment that has just become free is better than a new file.
@@ -323,6 +436,21 @@ impl Drop for Log {
         {
             tracing::error!("the thread that prepares log segments panicked");
         }
+    }
+}
+
+/// Removes the segments of a closed log whose entries are all safe elsewhere. The newest goes first, so that an interruption
+/// leaves a log that only ends earlier.
+pub fn remove_segments(dir: &Path) -> Result<(), Error> {
+    let mut segments = Listing::read(dir, None)?.segments;
+    while let Some(Segment { path, .. }) = segments.pop() {
+        fs::remove_file(&path).map_err(io_error("remove", &path))?;
+        segment::sync_dir(dir)?;
+    }
+    let record = dir.join(newest::NAME);
+    match fs::remove_file(&record) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("remove", &record)(error)),
+        _ => segment::sync_dir(dir),
     }
 }
 

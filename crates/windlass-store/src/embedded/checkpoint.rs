@@ -112,6 +112,10 @@ pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>
         machine.freeze()
     };
     let began = Instant::now();
+    if let Some(log) = log.filter(|_| shared.log_lags) {
+        // The tables must never be ahead of the log.
+        log.sync().map_err(|error| Error::Failed(error.to_string()))?;
+    }
     write::write(tables, &frame, shared.space.room())?;
     let snapshot = tables.snapshot()?;
     let applied = frame.meta.applied;

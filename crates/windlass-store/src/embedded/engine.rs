@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -54,6 +54,8 @@ pub(super) struct Shared {
     /// Signalled when a group has been applied: the next one is due.
     pub(super) turn: Condvar,
     pub(super) limited: Limited,
+    /// Whether groups are applied before they are synced. A checkpoint syncs the log first then.
+    pub(super) log_lags: bool,
 }
 
 /// Bytes of changed tasks in memory, and how long they stay there.
@@ -125,6 +127,8 @@ pub(super) struct Desk {
     pace: Pace,
     /// Threads that have not ended, and callers who commit.
     present: AtomicUsize,
+    /// Whether something was written that no later frame vouches for.
+    unvouched: AtomicBool,
     /// The directory belongs to whoever writes to it. The last field, so that the log is let go of first.
     _lock: Arc<Ownership>,
 }
@@ -136,13 +140,22 @@ struct Writing {
     synced: Instant,
     unsynced: bool,
     saved_bytes: u64,
+    /// When a group was written last.
+    latest: Instant,
 }
+
+/// A log that had nothing to write for this long vouches for its last group ([`Log::vouch`]).
+const IDLE: Duration = Duration::from_millis(50);
 
 impl Desk {
     pub(super) fn new(log: Log, pace: Pace, lock: Arc<Ownership>) -> Desk {
         let saved_bytes = log.written_bytes();
-        let writing = Writing { log, synced: Instant::now(), unsynced: false, saved_bytes };
-        Desk { writing: Mutex::new(writing), pace, present: AtomicUsize::new(COMMITTERS), _lock: lock }
+        let now = Instant::now();
+        let writing = Writing { log, synced: now, unsynced: false, saved_bytes, latest: now };
+        // What was replayed has no frame behind it either.
+        let unvouched = AtomicBool::new(true);
+        let present = AtomicUsize::new(COMMITTERS);
+        Desk { writing: Mutex::new(writing), pace, present, unvouched, _lock: lock }
     }
 
     /// One more who commits, unless the last one has left, or the others have to know of what is written, to sync it later.
@@ -154,11 +167,33 @@ impl Desk {
         self.present.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
-    /// When what is written has to be synced, even if nothing more comes.
+    /// When what is written has to be synced or vouched for, even if nothing more comes.
     fn deadline(&self) -> Option<Instant> {
-        let Pace::Every(interval) = self.pace else { return None };
-        let writing = self.writing.lock();
-        writing.unsynced.then(|| writing.synced + interval)
+        if let Pace::Every(interval) = self.pace {
+            let writing = self.writing.lock();
+            if writing.unsynced {
+                return Some(writing.synced + interval);
+            }
+        }
+        self.unvouched.load(Ordering::Acquire).then(|| Instant::now() + IDLE)
+    }
+
+    /// Vouches for the last group if nothing came for a while.
+    fn vouch(&self) -> Result<(), Error> {
+        let mut writing = self.writing.lock();
+        if !self.unvouched.load(Ordering::Acquire) || writing.latest.elapsed() < IDLE {
+            return Ok(());
+        }
+        // A log that never syncs has nothing to vouch for.
+        if self.pace == Pace::Never || writing.log.vouch().map_err(fatal)? {
+            self.unvouched.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// A group was written: sooner or later somebody has to vouch for it. Says whether that is news.
+    fn note_written(&self) -> bool {
+        !self.unvouched.load(Ordering::Acquire) && !self.unvouched.swap(true, Ordering::AcqRel)
     }
 
     /// The last one to leave makes durable what is left, and tells the others that nothing comes any more.
@@ -166,9 +201,11 @@ impl Desk {
         if self.present.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
-        if let Err(error) = self.writing.lock().log.sync() {
+        let mut writing = self.writing.lock();
+        if let Err(error) = writing.log.sync().and_then(|()| writing.log.vouch()) {
             shared.fail(error.to_string());
         }
+        drop(writing);
         shared.inbox.refuse_all();
         shared.bell.close();
     }
@@ -179,7 +216,9 @@ pub(super) fn commit(shared: &Arc<Shared>, desk: &Desk) -> Result<(), Error> {
     shared.guard(|| {
         while shared.inbox.wait(desk.deadline()) {
             gather(shared);
-            commit_group(shared, desk)?;
+            if commit_group(shared, desk)? == 0 {
+                desk.vouch()?;
+            }
         }
         Ok(())
     });
@@ -203,6 +242,12 @@ pub(super) fn commit_group(shared: &Arc<Shared>, desk: &Desk) -> Result<usize, E
     }
     let first = append(shared, &mut writing.log, &mut ops)?;
     let unsynced = writing.due(desk.pace, !ops.is_empty());
+    if !ops.is_empty() {
+        writing.latest = began;
+        if desk.note_written() {
+            shared.inbox.nudge();
+        }
+    }
     if writing.log.written_bytes() - writing.saved_bytes > shared.limits.log_bytes {
         writing.saved_bytes = writing.log.written_bytes();
         shared.bell.ring();

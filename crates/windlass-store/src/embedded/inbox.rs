@@ -99,6 +99,8 @@ struct State {
     latest: usize,
     /// What a group took lately to become durable.
     took: Duration,
+    /// Somebody who waits has to look when it should wake up.
+    nudged: bool,
 }
 
 impl State {
@@ -190,7 +192,7 @@ impl Inbox {
             if state.closed.is_some() {
                 return !state.ops.is_empty();
             }
-            if state.ops.len() >= state.enough() {
+            if state.ops.len() >= state.enough() || std::mem::take(&mut state.nudged) {
                 return true;
             }
             match until {
@@ -202,6 +204,12 @@ impl Inbox {
                 }
             }
         }
+    }
+
+    /// Lets one of those who wait return, to wait until another time.
+    pub(super) fn nudge(&self) {
+        self.state.lock().nudged = true;
+        self.filled.notify_one();
     }
 
     /// The next group. It may be empty, if another thread was faster.
@@ -258,7 +266,7 @@ impl Inbox {
 }
 
 /// How long written entries may be left unsynced.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
     EveryGroup,
     Every(Duration),

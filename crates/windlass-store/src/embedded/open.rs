@@ -18,6 +18,7 @@ use super::command::Command;
 use super::engine::{self, COMMITTERS, Desk, MemoryLimits, Shared};
 use super::gauges::Gauges;
 use super::handover::Limited;
+use super::identity::{Identity, Stage};
 use super::inbox::{Inbox, Pace};
 use super::machine::Machine;
 use super::space::Space;
@@ -26,14 +27,6 @@ use crate::clock::Clock;
 use crate::log::{self, Log, Reclaimer, SyncMode};
 use crate::store::{Durability, Error, Signals};
 use crate::waiting::Waiting;
-
-/// The version of everything in the directory. 2: neighbouring tasks share a row of the index. 3: unique keys, keys of flow, a
-/// number for why a task was cancelled, tasks that move between queues, operations, a lane for ended tasks that others wait for. 4: neighbouring keys of flow share a row.
-/// 5: blocks of tasks stand in files beside the index.
-const FORMAT: u32 = 5;
-/// What this version reads as it is, and adds to in its own way.
-const FORMAT_BEFORE: u32 = 4;
-const FORMAT_WORD: &str = "windlass-data";
 
 /// Changed tasks of this size may stay in memory for the whole interval; more than that is saved soon.
 const LASTING_BYTES: usize = 8 << 20;
@@ -85,10 +78,19 @@ impl Options {
 impl EmbeddedStore {
     /// Opens or makes the store in a directory. Everything acknowledged before is there.
     pub async fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, Error> {
-        tokio::task::spawn_blocking(move || open(options, clock))
+        tokio::task::spawn_blocking(move || open(options, clock).map_err(advise))
             .await
             .map_err(|error| Error::Failed(error.to_string()))?
     }
+}
+
+/// Says what can be done about a directory that is refused.
+fn advise(error: Error) -> Error {
+    let Error::Damaged(words) = error else { return error };
+    Error::Damaged(format!(
+        "{words}. Put back the files that are missing or were changed, restore a backup (windlass backup restore), or copy \
+         what is whole into a new directory (windlass doctor salvage)"
+    ))
 }
 
 /// The threads of an open store.
@@ -115,14 +117,11 @@ impl Threads {
 fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, Error> {
     fs::create_dir_all(&options.dir).map_err(io_error("make the data directory", &options.dir))?;
     let lock = lock(&options.dir)?;
-    let format = check_format(&options.dir)?;
+    let mut identity = Identity::read(&options.dir)?;
     let block_bytes =
         options.segment_bytes.saturating_mul(2).clamp(BLOCKS_BYTES_MIN, BLOCKS_BYTES_MAX) as u32;
-    let mut tables = Tables::open(&options.dir, options.cache_bytes, options.verify_bytes, block_bytes)?;
-    if format != FORMAT {
-        // From here on what is saved is of this version.
-        write_format(&options.dir)?;
-    }
+    let mut tables =
+        Tables::open(&options.dir, options.cache_bytes, options.verify_bytes, block_bytes, &mut identity)?;
     let signals = Arc::new(Signals::observed());
     let machine =
         Machine::load(tables.snapshot()?, options.window_entries, Arc::clone(&clock), Arc::clone(&signals))?;
@@ -147,9 +146,14 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
         gauges: Gauges::default(),
         turn: Condvar::new(),
         limited: Limited::default(),
+        log_lags: options.durability != Durability::Sync,
     });
-    let log = replay(&options, &shared, &mut tables)?;
+    let log = replay(&options, &shared, &mut tables, &mut identity)?;
     tables.remove_strays()?;
+    if identity.stage != Stage::Complete {
+        identity.stage = Stage::Complete;
+        identity.write(&options.dir)?;
+    }
     {
         let mut machine = shared.machine.lock();
         machine.renew_leases()?;
@@ -162,8 +166,32 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
     start(&options, shared, tables, log, lock)
 }
 
-/// Opens the log and applies what the tables do not contain, saving on the way if it is much.
-fn replay(options: &Options, shared: &Arc<Shared>, tables: &mut Tables) -> Result<Log, Error> {
+/// Opens the log and applies what the tables do not contain. The log of an earlier format is saved whole and removed first.
+fn replay(
+    options: &Options,
+    shared: &Arc<Shared>,
+    tables: &mut Tables,
+    identity: &mut Identity,
+) -> Result<Log, Error> {
+    let mut log = open_log(options, shared, tables, identity)?;
+    if identity.stage == Stage::Earlier {
+        checkpoint::save(shared, tables, None)?;
+        drop(log);
+        log::remove_segments(&options.dir.join("log")).map_err(log_error)?;
+        identity.stage = Stage::Creating;
+        identity.write(&options.dir)?;
+        log = open_log(options, shared, tables, identity)?;
+    }
+    Ok(log)
+}
+
+/// Applies the entries of the log, saving on the way if they are many.
+fn open_log(
+    options: &Options,
+    shared: &Arc<Shared>,
+    tables: &mut Tables,
+    identity: &Identity,
+) -> Result<Log, Error> {
     let sync = match options.durability {
         Durability::Sync | Durability::IntervalMs(_) => SyncMode::Always,
         Durability::Os | Durability::Snapshots | Durability::None => SyncMode::Never,
@@ -172,6 +200,8 @@ fn replay(options: &Options, shared: &Arc<Shared>, tables: &mut Tables) -> Resul
         segment_bytes: options.segment_bytes,
         sync,
         direct: options.durability == Durability::Sync,
+        store: identity.store,
+        expected: identity.log(),
         ..log::Options::new(options.dir.join("log"))
     };
     let nothing_to_release = None;
@@ -188,12 +218,21 @@ fn replay(options: &Options, shared: &Arc<Shared>, tables: &mut Tables) -> Resul
         }
         Ok(())
     };
-    Log::open(log_options, from, &mut visit).map_err(|error| match error {
-        log::Error::Damaged { .. } | log::Error::Gap { .. } => Error::Damaged(error.to_string()),
+    Log::open(log_options, from, &mut visit).map_err(log_error)
+}
+
+fn log_error(error: log::Error) -> Error {
+    match error {
+        log::Error::Damaged { .. }
+        | log::Error::Gap { .. }
+        | log::Error::Missing { .. }
+        | log::Error::CutShort { .. }
+        | log::Error::Short { .. }
+        | log::Error::Foreign { .. } => Error::Damaged(error.to_string()),
         log::Error::Version { found, known, .. } => Error::Version { found, known },
         log::Error::Visit(error) => Error::Damaged(error.to_string()),
         error => Error::Io { context: "open the log".to_owned(), error: error.to_string() },
-    })
+    }
 }
 
 /// A replayed entry is a slice of a large block; what is kept of it must not keep the block.
@@ -294,38 +333,7 @@ fn lock(dir: &Path) -> Result<Ownership, Error> {
     }
 }
 
-/// A directory of a version that this one cannot read is left untouched.
-fn check_format(dir: &Path) -> Result<u32, Error> {
-    let path = dir.join("FORMAT");
-    match fs::read_to_string(&path) {
-        Ok(text) => {
-            let version = text.trim().strip_prefix(FORMAT_WORD).and_then(|rest| rest.trim().parse().ok());
-            match version {
-                Some(found @ (FORMAT | FORMAT_BEFORE)) => Ok(found),
-                Some(found) => Err(Error::Version { found, known: FORMAT }),
-                None => Err(Error::Damaged(format!("{} is not a format file", path.display()))),
-            }
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            if dir.join("index.redb").exists() {
-                return Err(Error::Damaged(format!("{} is missing", path.display())));
-            }
-            write_format(dir)?;
-            Ok(FORMAT)
-        }
-        Err(error) => Err(io_error("read", &path)(error)),
-    }
-}
-
-fn write_format(dir: &Path) -> Result<(), Error> {
-    let temporary = dir.join("FORMAT.new");
-    fs::write(&temporary, format!("{FORMAT_WORD} {FORMAT}\n")).map_err(io_error("write", &temporary))?;
-    File::open(&temporary).and_then(|file| file.sync_all()).map_err(io_error("sync", &temporary))?;
-    fs::rename(&temporary, dir.join("FORMAT")).map_err(io_error("rename", &temporary))?;
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(io_error("sync", dir))
-}
-
-fn io_error(context: &'static str, path: &Path) -> impl Fn(io::Error) -> Error + use<> {
+pub(super) fn io_error(context: &'static str, path: &Path) -> impl Fn(io::Error) -> Error + use<> {
     let path = path.display().to_string();
     move |error| Error::Io { context: format!("cannot {context} {path}"), error: error.to_string() }
 }

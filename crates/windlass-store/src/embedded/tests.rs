@@ -1,5 +1,6 @@
 //! What only this store has: files that can be locked, newer or damaged, and threads that can be left behind.
 
+mod damage;
 mod flow;
 
 use std::fs;
@@ -15,7 +16,8 @@ use windlass_core::limits::CLAIM_EXPIRED_MAX;
 use windlass_core::{Body, Change, Name, NewTask, Payload, Priority, Record, TaskId, Transition, retry};
 
 use super::here::Place;
-use super::tables::{TASKS, Tables, seal};
+use super::identity::Identity;
+use super::tables::{META, TASKS, Tables, seal};
 use super::{EmbeddedStore, Options};
 use crate::clock::ManualClock;
 use crate::store::{Claim, Committed, Durability, Error, Insert, Inserted, List, Store};
@@ -163,7 +165,8 @@ async fn the_format_before_is_taken_over() {
     store.close().await.unwrap();
     // As it was: blocks in the index, and no files for them.
     {
-        let tables = Tables::open(dir.path(), 1 << 20, 0, 1 << 20).unwrap();
+        let mut identity = Identity::read(dir.path()).unwrap();
+        let tables = Tables::open(dir.path(), 1 << 20, 0, 1 << 20, &mut identity).unwrap();
         let write = tables.begin_write().unwrap();
         {
             let mut tree = write.open_table(TASKS).unwrap();
@@ -174,13 +177,15 @@ async fn the_format_before_is_taken_over() {
             }
         }
         write.delete_table(redb::TableDefinition::<u32, &[u8]>::new("block_files")).unwrap();
+        write.open_table(META).unwrap().remove("store").unwrap();
         write.commit().unwrap();
     }
     fs::remove_dir_all(dir.path().join("blocks")).unwrap();
+    fs::remove_dir_all(dir.path().join("log")).unwrap();
     fs::write(dir.path().join("FORMAT"), "windlass-data 4\n").unwrap();
     let small = || Options { checkpoint_bytes: 8 << 10, ..options(dir.path()) };
     let store = EmbeddedStore::open(small(), ManualClock::shared()).await.unwrap();
-    assert_eq!(fs::read_to_string(dir.path().join("FORMAT")).unwrap(), "windlass-data 5\n");
+    assert!(fs::read_to_string(dir.path().join("FORMAT")).unwrap().starts_with("windlass-data 6\nstore "));
     change(&store, "05", |_| Change::Removed { at: 1 }).await;
     add(&store, vec![task("40")]).await.unwrap();
     store.close().await.unwrap();

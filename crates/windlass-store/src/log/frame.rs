@@ -11,6 +11,9 @@
 //! 44 zero u32
 //! 48 payload          entries, each a u32 length and its bytes; zeros up to a multiple of 8
 //! ```
+//! A frame without entries is a *vouch*: it says only how much is durable. An idle log ends with one, so that damage to its
+//! last entries is not taken for a torn write.
+//!
 //! The header carries a checksum of its own so that it can testify about the entries before it even
 //! where its payload is torn.
 
@@ -50,7 +53,8 @@ impl Head {
             payload_crc: u32_at(bytes, 40),
         };
         let sane = head.payload as usize <= MAX_BATCH_BYTES
-            && (1..=MAX_BATCH_ENTRIES).contains(&(head.count as usize))
+            && (head.count as usize <= MAX_BATCH_ENTRIES)
+            && (head.count > 0 || head.payload == 0)
             && head.first.checked_add(u64::from(head.count)).is_some();
         sane.then_some(head)
     }
@@ -207,8 +211,22 @@ mod tests {
     }
 
     #[test]
+    fn a_vouch_has_no_entries() {
+        let bytes = frame(&[]);
+        assert_eq!(bytes.len(), HEAD_BYTES);
+        let head = Head::parse(&bytes).unwrap();
+        assert_eq!((head.first, head.durable, head.end()), (40, 39, 40));
+        assert_eq!(head.entries(Bytes::from(bytes)).unwrap().count(), 0);
+    }
+
+    #[test]
     fn no_changed_byte_goes_unseen() {
-        let bytes = frame(&[b"one", b"", b"three33"]);
+        for entries in [&[b"one" as &[u8], b"", b"three33"] as &[&[u8]], &[]] {
+            changed_bytes_are_seen(frame(entries));
+        }
+    }
+
+    fn changed_bytes_are_seen(bytes: Vec<u8>) {
         for at in 0..bytes.len() {
             for bit in 0..8 {
                 let mut changed = bytes.clone();

@@ -6,14 +6,14 @@
 //! which index the log was synced when it was written. If one of them vouches for the entry that is missing
 //! here, the entry was durable and has been damaged since, and the log is refused as it is. If none does, what
 //! follows was never promised to anyone: the tail of a write that a crash cut short. With a sync after every
-//! batch this means that any intact later frame makes a hole damage; without, a power cut may well keep a
+//! batch this means that any intact later frame makes a hole damage, also the vouch that an idle log ends with; without, a power cut may well keep a
 //! later block and lose an earlier one, and that is no reason to refuse to start.
 //!
 //! No byte is changed here. What is to be dropped is handed to the caller.
 
 use super::active::Active;
 use super::frame::{ALIGN, HEAD_BYTES, Head, MAGIC};
-use super::segment::{HEADER_BYTES, Header, Segment};
+use super::segment::{HEADER_BYTES, Segment, segment_path};
 use super::spare::Live;
 use super::{Error, VisitError, io_error};
 use bytes::Bytes;
@@ -39,19 +39,34 @@ pub(super) struct Recovered {
     pub(super) replayed_bytes: u64,
 }
 
+/// What the log must reach.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) replay_from: u64,
+    /// The first entry of the newest segment, where that is recorded.
+    pub(super) newest: Option<u64>,
+    /// Whether a log that ends before `replay_from` is damaged. In earlier formats it could be a power cut.
+    pub(super) reaches: bool,
+}
+
 pub(super) fn recover(
+    dir: &Path,
     mut segments: Vec<Segment>,
-    replay_from: u64,
+    wanted: Wanted,
     visit: Visit<'_>,
 ) -> Result<Recovered, Error> {
-    let stillborn = take_stillborn(&mut segments)?;
-    let mut dropped: Vec<_> = stillborn.iter().map(|segment| segment.path.clone()).collect();
-    let lowest = segments.first().or(stillborn.as_ref()).map_or(replay_from, |segment| segment.first);
+    let Wanted { replay_from, newest, reaches } = wanted;
+    if let Some(newest) = newest
+        && segments.last().is_none_or(|last| last.first < newest)
+    {
+        return Err(Error::Missing { path: segment_path(dir, newest) });
+    }
+    let lowest = segments.first().map_or(replay_from, |segment| segment.first);
     if lowest > replay_from {
         return Err(Error::Gap { wanted: replay_from, first: lowest });
     }
     let Some(start) = segments.partition_point(|segment| segment.first <= replay_from).checked_sub(1) else {
-        let (live, active) = (VecDeque::new(), None);
+        let (live, active, dropped) = (VecDeque::new(), None, Vec::new());
         return Ok(Recovered { next: replay_from, live, active, dropped, replayed_bytes: 0 });
     };
 
@@ -63,10 +78,13 @@ pub(super) fn recover(
         replay.segment(last, &segments[last], visit)?;
     }
     let end = replay.end;
-    let remains = judge(&segments[last..], stillborn.as_ref(), end, replay.expected)?;
+    let remains = judge(&segments[last..], end, replay.expected)?;
+    if reaches && replay.expected < replay_from {
+        return Err(Error::Short { next: replay.expected, wanted: replay_from });
+    }
     replay.make_durable(&segments[start..=last], start)?;
 
-    dropped.extend(segments.drain(last + 1..).map(|segment| segment.path));
+    let mut dropped: Vec<_> = segments.drain(last + 1..).map(|segment| segment.path).collect();
     let mut active = None;
     if remains && end == HEADER_BYTES {
         // The next segment will bear the same name.
@@ -74,8 +92,7 @@ pub(super) fn recover(
     } else if !remains && replay.expected >= replay_from {
         let tail = &segments[last];
         let file = tail.file.try_clone().map_err(io_error("open", &tail.path))?;
-        let salt = header(tail)?.salt;
-        active = Some(Active::new(file, tail.path.clone(), salt, end, tail.bytes));
+        active = Some(Active::new(file, tail.path.clone(), tail.header.salt, end, tail.bytes));
     }
     if replay.expected < replay_from {
         tracing::warn!(
@@ -99,26 +116,6 @@ pub(super) fn recover(
     })
 }
 
-/// Removes the last segment from the list if its creation was cut short: no header, and no frame yet.
-fn take_stillborn(segments: &mut Vec<Segment>) -> Result<Option<Segment>, Error> {
-    let Some(last) = segments.pop_if(|last| last.header.is_none()) else { return Ok(None) };
-    let mut inhabited = false;
-    // Without the header the salt is unknown, but frames of an earlier life have lower indexes.
-    scan(&last.file, &last.path, HEADER_BYTES.min(last.bytes), |_, head| {
-        inhabited |= head.first >= last.first
-    })?;
-    if inhabited {
-        return Err(Error::Damaged { segment: last.path, offset: 0, index: last.first });
-    }
-    tracing::warn!(segment = %last.path.display(), "a log segment that was never finished is dropped");
-    Ok(Some(last))
-}
-
-fn header(segment: &Segment) -> Result<Header, Error> {
-    let damaged = || Error::Damaged { segment: segment.path.clone(), offset: 0, index: segment.first };
-    segment.header.ok_or_else(damaged)
-}
-
 /// The frames of one replay, followed in order.
 #[derive(Debug)]
 struct Replay {
@@ -138,7 +135,7 @@ impl Replay {
     }
 
     fn segment(&mut self, nth: usize, segment: &Segment, visit: Visit<'_>) -> Result<(), Error> {
-        let salt = header(segment)?.salt;
+        let salt = segment.header.salt;
         let mut blocks = Blocks::new(&segment.file, segment.bytes, HEADER_BYTES);
         loop {
             let here = blocks.at;
@@ -157,7 +154,9 @@ impl Replay {
             while self.unproven.front().is_some_and(|(first, ..)| *first < head.durable) {
                 self.unproven.pop_front();
             }
-            self.unproven.push_back((head.first, nth, here));
+            if head.end() > head.first {
+                self.unproven.push_back((head.first, nth, here));
+            }
             self.expected = head.end();
         }
         self.end = blocks.at;
@@ -207,13 +206,10 @@ fn rewrite(file: &File, mut from: u64, to: u64) -> io::Result<()> {
 
 /// Decides what the end of the intact frames means. `Ok(true)` if intact frames that were never promised
 /// stand behind the end: they could be mistaken for new ones, so nothing may be written before them.
-fn judge(rest: &[Segment], stillborn: Option<&Segment>, end: u64, expected: u64) -> Result<bool, Error> {
+fn judge(rest: &[Segment], end: u64, expected: u64) -> Result<bool, Error> {
     let tail = &rest[0];
-    let salt = header(tail)?.salt;
+    let salt = tail.header.salt;
     let damaged = || Error::Damaged { segment: tail.path.clone(), offset: end, index: expected };
-    if stillborn.is_some_and(|segment| segment.first != expected) {
-        return Err(damaged());
-    }
     let (mut vouched, mut remains) = (0, false);
     scan(&tail.file, &tail.path, end, |at, head| {
         if head.salt == salt {
@@ -222,7 +218,7 @@ fn judge(rest: &[Segment], stillborn: Option<&Segment>, end: u64, expected: u64)
         }
     })?;
     for later in &rest[1..] {
-        let header = header(later)?;
+        let header = later.header;
         vouched = vouched.max(header.durable);
         scan(&later.file, &later.path, HEADER_BYTES, |_, head| {
             if head.salt == header.salt {

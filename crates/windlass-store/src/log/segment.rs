@@ -1,14 +1,17 @@
 //! Segment files: their names, their header block, and the directory they live in.
 
 use super::frame::{u32_at, u64_at};
-use super::{Error, io_error};
+use super::{Error, StoreId, io_error};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 pub(super) const HEADER_BYTES: u64 = 4096;
-pub(super) const VERSION: u32 = 1;
+/// 2: the id of the store and the size of the file.
+pub(super) const VERSION: u32 = 2;
+/// Without the id of the store and without the size: read once, when a store is upgraded.
+const VERSION_BEFORE: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"WINDLOG\0";
 const CRC_AT: usize = HEADER_BYTES as usize - 4;
@@ -23,6 +26,10 @@ pub(super) struct Header {
     pub(super) durable: u64,
     /// Drawn anew for each use of the file; frames of its earlier lives carry another one.
     pub(super) salt: u64,
+    /// The store that the segment belongs to.
+    pub(super) store: StoreId,
+    /// The size of the file. A shorter file was cut.
+    pub(super) bytes: u64,
 }
 
 impl Header {
@@ -33,6 +40,8 @@ impl Header {
         block[16..24].copy_from_slice(&self.first.to_le_bytes());
         block[24..32].copy_from_slice(&self.durable.to_le_bytes());
         block[32..40].copy_from_slice(&self.salt.to_le_bytes());
+        block[40..56].copy_from_slice(&self.store);
+        block[56..64].copy_from_slice(&self.bytes.to_le_bytes());
         let crc = crc32fast::hash(&block[..CRC_AT]);
         block[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
         block
@@ -49,10 +58,17 @@ impl Header {
             return Ok(None);
         }
         let version = u32_at(&block, 8);
-        if version != VERSION {
+        if !matches!(version, VERSION | VERSION_BEFORE) {
             return Err(Error::Version { segment: path.to_owned(), found: version, known: VERSION });
         }
-        Ok(Some(Header { first: u64_at(&block, 16), durable: u64_at(&block, 24), salt: u64_at(&block, 32) }))
+        // Version 1 has zeros where the id and the size are.
+        Ok(Some(Header {
+            first: u64_at(&block, 16),
+            durable: u64_at(&block, 24),
+            salt: u64_at(&block, 32),
+            store: block[40..56].try_into().expect("sixteen bytes"),
+            bytes: u64_at(&block, 56),
+        }))
     }
 }
 
@@ -63,17 +79,22 @@ pub(super) struct Segment {
     pub(super) path: PathBuf,
     pub(super) file: File,
     pub(super) bytes: u64,
-    /// `None` if the header block is torn or damaged.
-    pub(super) header: Option<Header>,
+    pub(super) header: Header,
 }
 
 impl Segment {
-    fn open(first: u64, path: PathBuf) -> Result<Segment, Error> {
+    /// Refuses a file that is not whole: its header was durable before it got its name, and it had its size before that.
+    fn open(first: u64, path: PathBuf, owner: Option<StoreId>) -> Result<Segment, Error> {
         let file = File::options().read(true).write(true).open(&path).map_err(io_error("open", &path))?;
         let bytes = file.metadata().map_err(io_error("inspect", &path))?.len();
-        let header = Header::read(&file, &path)?;
-        if header.is_some_and(|header| header.first != first) {
+        let Some(header) = Header::read(&file, &path)?.filter(|header| header.first == first) else {
             return Err(Error::Damaged { segment: path, offset: 0, index: first });
+        };
+        if owner.is_some_and(|store| header.store != store) {
+            return Err(Error::Foreign { path });
+        }
+        if bytes < header.bytes {
+            return Err(Error::CutShort { segment: path, bytes, whole: header.bytes });
         }
         Ok(Segment { first, path, file, bytes, header })
     }
@@ -90,7 +111,8 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    pub(super) fn read(dir: &Path) -> Result<Listing, Error> {
+    /// Lists the directory. Segments must belong to `owner`, if it is known.
+    pub(super) fn read(dir: &Path, owner: Option<StoreId>) -> Result<Listing, Error> {
         let mut listing = Listing::default();
         for found in fs::read_dir(dir).map_err(io_error("list", dir))? {
             let path = found.map_err(io_error("list", dir))?.path();
@@ -98,7 +120,7 @@ impl Listing {
             let Some((stem, kind)) = name.split_once('.') else { continue };
             let (20, Ok(number)) = (stem.len(), stem.parse::<u64>()) else { continue };
             match kind {
-                "seg" => listing.segments.push(Segment::open(number, path)?),
+                "seg" => listing.segments.push(Segment::open(number, path, owner)?),
                 "spare" => listing.spares.push((number, path)),
                 "new" => listing.unfinished.push(path),
                 _ => {}

@@ -39,6 +39,20 @@ impl Reclaimer {
         self.shared.changed.notify_all();
     }
 
+    /// Makes every entry written so far durable, whatever the log's sync mode is: what is saved elsewhere must not be ahead of
+    /// the log.
+    pub fn sync(&self) -> Result<(), Error> {
+        let live: Vec<PathBuf> = self.shared.state.lock().live.iter().map(|live| live.path.clone()).collect();
+        for path in live {
+            match File::open(&path) {
+                // Released meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                file => super::sync_file(&file.map_err(io_error("open", &path))?, &path)?,
+            }
+        }
+        Ok(())
+    }
+
     /// How many prepared files wait to become segments.
     pub fn ready_spares(&self) -> usize {
         self.shared.state.lock().spares.len()

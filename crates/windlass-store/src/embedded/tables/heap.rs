@@ -27,6 +27,7 @@ use self::folder::{files_in, make_dir, open_known, path};
 pub(in crate::embedded) use self::tidy::Room;
 use super::block::BLOCK_BYTES_MAX;
 use super::{failed, seal};
+use crate::log::StoreId;
 use crate::store::Error;
 
 /// What the tree knows of each file: how far it is written, and how much of that counts.
@@ -34,6 +35,9 @@ const FILES: TableDefinition<'static, u32, &[u8]> = TableDefinition::new("block_
 
 /// What is written at once.
 const BUFFER_BYTES: usize = 1 << 20;
+/// At the beginning of each file: what it is, whose it is, and which one.
+const FILE_HEAD_BYTES: u32 = 32;
+const FILE_MAGIC: [u8; 8] = *b"WINDBLK\0";
 /// In front of each block: its number and length, for those who read a file from its beginning.
 const HEAD_BYTES: usize = 12;
 /// More files than about this are not made: each is open as long as the store is. They get larger instead…
@@ -104,6 +108,8 @@ pub(in crate::embedded) fn read(files: &Files, number: u64, place: Place) -> Res
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Use {
+    /// Where the first block is: 0 in files of earlier formats, which have no head.
+    start: u32,
     end: u32,
     /// Bytes of blocks that the tree points to.
     live: u32,
@@ -131,11 +137,17 @@ pub(in crate::embedded) struct Heap {
     /// Files that the checkpoint under way has forgotten.
     forgotten: Vec<u32>,
     tidying: tidy::Tidying,
+    store: StoreId,
 }
 
 impl Heap {
     /// The files that the tree knows.
-    pub(super) fn open(dir: PathBuf, write: &WriteTransaction, file_bytes: u32) -> Result<Heap, Error> {
+    pub(super) fn open(
+        dir: PathBuf,
+        write: &WriteTransaction,
+        file_bytes: u32,
+        store: StoreId,
+    ) -> Result<Heap, Error> {
         make_dir(&dir)?;
         let table = write.open_table(FILES).map_err(failed("make a table"))?;
         let (mut uses, mut files) = (BTreeMap::new(), BTreeMap::new());
@@ -143,7 +155,7 @@ impl Heap {
             let (number, value) = entry.map_err(failed("read the files of blocks"))?;
             let number = number.value();
             let known = decode(seal::open(u64::from(number), value.value())?)?;
-            files.insert(number, Arc::new(open_known(&dir, number, known)?));
+            files.insert(number, Arc::new(open_known(&dir, number, known, store)?));
             uses.insert(number, known);
         }
         let current = uses.last_key_value().map_or(1, |(number, _)| *number);
@@ -160,6 +172,7 @@ impl Heap {
             grown: false,
             forgotten: Vec::new(),
             tidying: tidy::Tidying::default(),
+            store,
         })
     }
 
@@ -246,6 +259,11 @@ impl Heap {
             self.flush()?;
             self.current += 1;
             at = 0;
+        }
+        if at == 0 {
+            self.buffer.extend_from_slice(&file_head(self.current, self.store));
+            at = FILE_HEAD_BYTES;
+            self.uses.insert(self.current, Use { start: at, end: at, live: 0 });
         }
         let place = Place { file: self.current, at, bytes, checksum: seal::checksum(number, block) };
         self.buffer.extend_from_slice(&number.to_le_bytes());
@@ -344,13 +362,27 @@ impl Heap {
 }
 
 fn encode(known: Use) -> Vec<u8> {
-    [known.end.to_le_bytes(), known.live.to_le_bytes()].concat()
+    [known.end.to_le_bytes(), known.live.to_le_bytes(), known.start.to_le_bytes()].concat()
+}
+
+fn file_head(number: u32, store: StoreId) -> [u8; FILE_HEAD_BYTES as usize] {
+    let mut head = [0; FILE_HEAD_BYTES as usize];
+    head[..8].copy_from_slice(&FILE_MAGIC);
+    head[8..24].copy_from_slice(&store);
+    head[24..28].copy_from_slice(&number.to_le_bytes());
+    let checksum = crc32fast::hash(&head[..28]);
+    head[28..].copy_from_slice(&checksum.to_le_bytes());
+    head
 }
 
 fn decode(value: &[u8]) -> Result<Use, Error> {
     let (numbers, rest) = value.as_chunks::<4>();
     match (numbers, rest) {
-        ([end, live], []) => Ok(Use { end: u32::from_le_bytes(*end), live: u32::from_le_bytes(*live) }),
+        ([end, live, start @ ..], []) if start.len() <= 1 => Ok(Use {
+            start: start.first().map_or(0, |start| u32::from_le_bytes(*start)),
+            end: u32::from_le_bytes(*end),
+            live: u32::from_le_bytes(*live),
+        }),
         _ => Err(damaged("what the index says about a file of blocks cannot be read".to_owned())),
     }
 }

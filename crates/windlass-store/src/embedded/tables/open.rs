@@ -4,11 +4,13 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use redb::{Database, ReadOnlyTable, ReadableDatabase, WriteTransaction};
+use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable, WriteTransaction};
 use windlass_core::flow::Delta;
 
 use super::heap::{self, Heap};
+use super::seal;
 use super::{DATED_IDS, IDS, LANES, LARGE, LISTING, META, MOVED, ORDER, QUEUES, Snapshot, TASKS, failed};
+use crate::embedded::identity::{Identity, Stage};
 use crate::embedded::{edges, flow, holders, operations, schedules, workflows};
 use crate::store::Error;
 
@@ -21,14 +23,19 @@ pub(in crate::embedded) struct Tables {
 impl Tables {
     /// Opens or makes the files in a directory. `cache_bytes` bounds what redb keeps in memory. An index of up to `verify_bytes`
     /// is verified whole, and so are the blocks if they and the index are not more than that; a file of blocks takes no more than `block_bytes`.
+    /// The files must belong to the store of `identity`; one of an earlier format gets the id that its index has or receives here.
     pub(in crate::embedded) fn open(
         dir: &Path,
         cache_bytes: usize,
         verify_bytes: u64,
         block_bytes: u32,
+        identity: &mut Identity,
     ) -> Result<Tables, Error> {
         let (path, blocks) = (dir.join("index.redb"), dir.join("blocks"));
         if !path.exists() {
+            if identity.stage == Stage::Complete {
+                return Err(Error::Damaged(format!("{} is missing", path.display())));
+            }
             heap::expect_none(&blocks)?;
             make(&path)?;
         }
@@ -43,7 +50,8 @@ impl Tables {
         // A reader must find every table, also in a file that was just made.
         let write = begin_write(&database)?;
         make_tables(&write)?;
-        let heap = Heap::open(blocks, &write, block_bytes)?;
+        claim(&write, &path, identity)?;
+        let heap = Heap::open(blocks, &write, block_bytes, identity.store)?;
         write.commit().map_err(failed("make the tables"))?;
         let tables = Tables { database, heap };
         if bytes + tables.heap.bytes() <= verify_bytes {
@@ -77,6 +85,37 @@ fn begin_write(database: &Database) -> Result<WriteTransaction, Error> {
     let mut write = database.begin_write().map_err(failed("begin a checkpoint"))?;
     write.set_quick_repair(true);
     Ok(write)
+}
+
+/// Compares the id in the index with that of the directory. One that has none yet gets it.
+fn claim(write: &WriteTransaction, path: &Path, identity: &mut Identity) -> Result<(), Error> {
+    const STORE: &str = "store";
+    let mut meta = write.open_table(META).map_err(failed("open a table"))?;
+    let found = match meta.get(STORE).map_err(failed("read the store id"))? {
+        Some(value) => {
+            let value = seal::open(STORE, value.value())?;
+            let id = value
+                .try_into()
+                .map_err(|_| Error::Damaged("the store id in the index cannot be read".to_owned()))?;
+            Some(id)
+        }
+        None => None,
+    };
+    match (found, identity.stage) {
+        (Some(store), Stage::Earlier) => identity.store = store,
+        (Some(store), _) if store == identity.store => {}
+        (Some(_), _) => {
+            return Err(Error::Damaged(format!("{} belongs to another store", path.display())));
+        }
+        (None, Stage::Complete) => {
+            return Err(Error::Damaged(format!("{} has no store id", path.display())));
+        }
+        (None, _) => {
+            let mut value = identity.store.to_vec();
+            meta.insert(STORE, seal::close(STORE, &mut value)).map_err(failed("write the store id"))?;
+        }
+    }
+    Ok(())
 }
 
 fn make_tables(write: &WriteTransaction) -> Result<(), Error> {

@@ -12,6 +12,7 @@ const SECTOR: u64 = 512;
 enum Act {
     Append(Vec<usize>),
     Sync,
+    Vouch,
     Reopen,
     /// Of the sectors written since the last sync each is lost or kept, as the bits say.
     PowerCut(u64),
@@ -23,6 +24,7 @@ fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         6 => vec(0..700_usize, 1..5).prop_map(Act::Append),
         4 => Just(Act::Sync),
+        2 => Just(Act::Vouch),
         1 => Just(Act::Reopen),
         2 => any::<u64>().prop_map(Act::PowerCut),
         1 => (0..=100_u64).prop_map(Act::Release),
@@ -48,6 +50,7 @@ impl World {
         let direct = spare_segments == 0;
         let options = Options { spare_segments, sync, direct, ..small(dir.path()) };
         let log = Some(open(options.clone(), 0).unwrap().0);
+        let options = Options { expected: Expected::Log, ..options };
         World { dir, options, log, entries: Vec::new(), released: 0, life: 0, unsynced: Vec::new() }
     }
 
@@ -55,6 +58,7 @@ impl World {
         match act {
             Act::Append(sizes) => self.append(&sizes),
             Act::Sync => self.log.as_mut().unwrap().sync().unwrap(),
+            Act::Vouch => self.vouch(),
             Act::Reopen => {
                 let all = self.entries.len();
                 self.reopen();
@@ -81,6 +85,18 @@ impl World {
         let active = log.active.as_ref().unwrap();
         self.unsynced.push((next, active.path.clone(), active.at - log.frame.frame_bytes(), active.at));
         self.entries.extend(batch);
+    }
+
+    /// A vouch is never synced by itself, so a power cut may take it.
+    fn vouch(&mut self) {
+        let log = self.log.as_mut().unwrap();
+        let Some(before) = log.active.as_ref().map(|active| active.at) else { return };
+        log.vouch().unwrap();
+        let active = log.active.as_ref().unwrap();
+        if active.at > before {
+            // It stays unsynced for as long as no entry behind it is synced.
+            self.unsynced.push((log.next_index(), active.path.clone(), before, active.at));
+        }
     }
 
     /// Entries of one size in every life, so that frames of different lives fall on the same places.

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::{Use, damaged, failed, missing};
+use super::{FILE_HEAD_BYTES, Use, damaged, failed, file_head, missing};
+use crate::log::StoreId;
 use crate::store::Error;
 
 pub(super) fn path(dir: &Path, number: u32) -> PathBuf {
@@ -31,7 +33,7 @@ pub(in crate::embedded::tables) fn expect_none(dir: &Path) -> Result<(), Error> 
     Err(damaged(lost))
 }
 
-pub(super) fn open_known(dir: &Path, number: u32, known: Use) -> Result<File, Error> {
+pub(super) fn open_known(dir: &Path, number: u32, known: Use, store: StoreId) -> Result<File, Error> {
     let file = File::options().read(true).write(true).open(path(dir, number)).map_err(|error| match error
         .kind()
     {
@@ -41,6 +43,14 @@ pub(super) fn open_known(dir: &Path, number: u32, known: Use) -> Result<File, Er
     let length = file.metadata().map_err(failed("look at a file of blocks"))?.len();
     if length < u64::from(known.end) {
         return Err(damaged(format!("file {number} of blocks is too short")));
+    }
+    if known.start > 0 {
+        let mut head = [0; FILE_HEAD_BYTES as usize];
+        file.read_exact_at(&mut head, 0).map_err(failed("read a file of blocks"))?;
+        if head != file_head(number, store) {
+            let words = "is damaged at its beginning, or belongs to another store";
+            return Err(damaged(format!("file {number} of blocks {words}")));
+        }
     }
     Ok(file)
 }

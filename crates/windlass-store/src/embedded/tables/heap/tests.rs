@@ -7,6 +7,7 @@ use rand::{Rng, SeedableRng};
 use redb::{Database, ReadableDatabase};
 
 use super::*;
+use crate::embedded::identity::{Identity, Stage};
 use crate::embedded::tables::{TASKS, Tables};
 
 /// A tree and its files, beside what they should hold.
@@ -91,11 +92,13 @@ impl Held {
     }
 }
 
+const STORE: StoreId = [5; 16];
+
 /// With files so small that there are many.
 fn open(dir: &Path, database: &Database) -> Result<Heap, Error> {
     let write = database.begin_write().unwrap();
     write.open_table(TASKS).unwrap();
-    let heap = Heap::open(dir.join("blocks"), &write, 4096)?;
+    let heap = Heap::open(dir.join("blocks"), &write, 4096, STORE)?;
     write.commit().unwrap();
     Ok(heap)
 }
@@ -196,11 +199,36 @@ fn blocks_without_their_index_are_left_alone() {
     held.save(vec![(1, Some(b"one".to_vec()))]);
     let (index, away) = (held.dir.path().join("index.redb"), held.dir.path().join("away"));
     fs::rename(&index, &away).unwrap();
-    for _ in 0..2 {
-        let opened = Tables::open(held.dir.path(), 1 << 20, 0, 4096);
+    for stage in [Stage::Earlier, Stage::Creating, Stage::Complete] {
+        let mut identity = Identity { store: STORE, stage };
+        let opened = Tables::open(held.dir.path(), 1 << 20, 0, 4096, &mut identity);
         assert!(matches!(opened, Err(Error::Damaged(_))));
         assert!(!index.exists(), "nothing stands in its place");
     }
+    assert_eq!(held.read_all().unwrap(), held.model);
+}
+
+#[test]
+fn a_file_of_another_store_or_in_the_place_of_another_is_refused() {
+    let mut held = Held::new();
+    for number in 0..40 {
+        held.save(vec![(number, Some(vec![1; 300]))]);
+    }
+    let mut files = held.files_on_disk();
+    files.sort();
+    let [first, second, ..] = &files[..] else { panic!("two files") };
+    let whole = fs::read(first).unwrap();
+    let refused = |held: &mut Held| {
+        assert!(matches!(held.reopen(), Err(Error::Damaged(_))));
+    };
+    fs::copy(second, first).unwrap();
+    refused(&mut held);
+    let mut foreign = whole.clone();
+    foreign[..FILE_HEAD_BYTES as usize].copy_from_slice(&file_head(1, [6; 16]));
+    fs::write(first, foreign).unwrap();
+    refused(&mut held);
+    fs::write(first, whole).unwrap();
+    held.reopen().unwrap();
     assert_eq!(held.read_all().unwrap(), held.model);
 }
 
@@ -225,6 +253,10 @@ fn damage_is_told_and_never_served() {
         let mut bytes = whole.clone();
         bytes[at] ^= 4;
         fs::write(&path, bytes).unwrap();
+        let Some(at) = at.checked_sub(FILE_HEAD_BYTES as usize) else {
+            assert!(matches!(held.reopen(), Err(Error::Damaged(_))), "the head of the file, at {at}");
+            continue;
+        };
         held.reopen().unwrap();
         let in_a_head = at % (HEAD_BYTES + 50) < HEAD_BYTES;
         match held.read_all() {
@@ -244,7 +276,8 @@ fn a_file_whose_heads_are_damaged_is_left_alone() {
     held.save((0..100).map(|number| (number, Some(vec![1; 100]))).collect());
     let path = held.dir.path().join("blocks/0000000001.blk");
     let mut bytes = fs::read(&path).unwrap();
-    bytes[8..12].fill(0xff);
+    let first = FILE_HEAD_BYTES as usize;
+    bytes[first + 8..first + 12].fill(0xff);
     fs::write(&path, bytes).unwrap();
     for _ in 0..3 {
         held.save((1..100).map(|number| (number, Some(vec![2; 100]))).collect());

@@ -74,7 +74,7 @@ impl Heap {
                 && known.live < if short { known.end / 8 * 7 } else { known.end / 2 }
                 && !self.tidying.given_up.contains(number)
         });
-        wasteful.min_by_key(|(_, known)| known.live).map(|(number, _)| (*number, 0))
+        wasteful.min_by_key(|(_, known)| known.live).map(|(number, known)| (*number, known.start))
     }
 
     /// Moves the block at this place, if it counts. Says where the next one is; `None` if there is none, or it cannot be told.

@@ -260,6 +260,7 @@ macro_rules! conformance_suite {
                 a_cancelled_dependency_cancels_all_behind_it
                 an_end_counts_once
                 a_decision_on_what_changed_is_a_conflict
+                a_retry_stops_a_cascade
                 a_dead_letter_is_waited_for
                 what_others_wait_for_is_not_forgotten_before_they_know
                 a_retried_task_waits_again

@@ -1,8 +1,12 @@
 use windlass_core::workflow::Phase;
 use windlass_core::{Links, OnConflict, StateName, Unique, UniqueKey};
 use windlass_store::ListWorkflows;
+use windlass_store::embedded::{EmbeddedStore, Options};
+use windlass_store::faults::{Fault, Schedule, Verb};
+use windlass_store::store::Durability;
 
 use super::dependents::{finish, state};
+use super::faults::start_faulty;
 use super::*;
 use crate::{Failed, Node, SubmitWorkflow};
 
@@ -90,6 +94,126 @@ async fn a_cancelled_workflow_runs_again_in_order() {
         finish(&broker, text).await;
     }
     assert_eq!(broker.workflow(&name("w")).await.unwrap().phase(), Phase::Completed);
+    broker.stop().await;
+}
+
+/// A node with a fan-out, and a chain behind that.
+const FAN: [(&str, &[&str]); 6] =
+    [("a", &[]), ("b0", &["a"]), ("b1", &["a"]), ("b2", &["a"]), ("c", &["b0", "b1", "b2"]), ("d", &["c"])];
+
+async fn states(broker: &Broker, workflow: &Name) -> Vec<StateName> {
+    let view = broker.workflow_view(workflow, None, 10).await.unwrap();
+    view.nodes.iter().map(|node| node.task.record.state_name()).collect()
+}
+
+/// The first node waits for a worker, the others for it.
+fn all_back() -> Vec<StateName> {
+    let mut states = vec![StateName::Blocked; FAN.len()];
+    states[0] = StateName::Pending;
+    states
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cascade_under_a_retry_cancels_nothing_for_good() {
+    let later = Fault::Delay(Duration::from_millis(50));
+    // The whole cascade comes between what the retry saw and what it writes; then the other way round.
+    for (round, verb) in [Verb::Commit, Verb::Settle, Verb::Endings].into_iter().enumerate() {
+        let (broker, faulty) = start_faulty();
+        let workflow = name(&format!("w{round}"));
+        broker.submit_workflow(graph(workflow.as_str(), &FAN)).await.unwrap();
+        broker.cancel(&id(&format!("w{round}:a"))).await.unwrap();
+        faulty.once(verb, later);
+        if verb == Verb::Settle {
+            // The cascade has decided by now.
+            tokio::task::yield_now().await;
+        }
+        broker.retry_workflow(&workflow).await.unwrap();
+        assert_eq!(states(&broker, &workflow).await, all_back(), "when it is answered, {verb:?} late");
+        pass(1000).await;
+        assert_eq!(states(&broker, &workflow).await, all_back(), "and later, {verb:?} late");
+        assert_eq!(faulty.fired(), 1);
+        // A second cancel takes all of them along.
+        broker.cancel(&id(&format!("w{round}:a"))).await.unwrap();
+        pass(1000).await;
+        assert_eq!(states(&broker, &workflow).await, [StateName::Cancelled; FAN.len()]);
+        broker.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_does_not_undo_what_was_cancelled_or_failed_under_it() {
+    let (broker, faulty) = start_faulty();
+    broker.submit_workflow(graph("w", &FAN)).await.unwrap();
+    broker.cancel(&id("w:a")).await.unwrap();
+    // The commit of the first walk comes after the cascade, the look of the second one after a failure.
+    for delay in [0, 100] {
+        faulty.once(Verb::Span, Fault::Delay(Duration::from_millis(delay)));
+    }
+    faulty.once(Verb::Commit, Fault::Delay(Duration::from_millis(50)));
+    let retry = tokio::spawn({
+        let broker = broker.clone();
+        async move { broker.retry_workflow(&name("w")).await.unwrap().1 }
+    });
+    fail(&broker, "w:a").await;
+    assert_eq!(retry.await.unwrap(), 6);
+    assert_eq!(state(&broker, "w:a").await, StateName::DeadLetter);
+    assert_eq!(state(&broker, "w:d").await, StateName::Blocked);
+    broker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_cancels_and_retries_lose_nothing() {
+    let (broker, faulty) = start_faulty();
+    let delay = |ms| Fault::Delay(Duration::from_millis(ms));
+    faulty.begin(Schedule {
+        seed: 7,
+        one_in: 2,
+        verbs: vec![Verb::Commit, Verb::Endings, Verb::Settle, Verb::Span],
+        faults: vec![delay(1), delay(2), delay(5)],
+    });
+    let mut wrong = 0;
+    for round in 0..1000 {
+        let workflow = name(&format!("w{round}"));
+        broker.submit_workflow(graph(workflow.as_str(), &FAN)).await.unwrap();
+        broker.cancel(&id(&format!("w{round}:a"))).await.unwrap();
+        pass(round % 7).await;
+        broker.retry_workflow(&workflow).await.unwrap();
+        let answered = states(&broker, &workflow).await;
+        pass(100).await;
+        wrong += u32::from(answered != all_back() || states(&broker, &workflow).await != all_back());
+        broker.cancel_workflow(&workflow).await.unwrap();
+        pass(100).await;
+    }
+    assert_eq!(wrong, 0, "of 1,000");
+    assert!(faulty.fired() > 1000);
+    broker.stop().await;
+}
+
+/// Threads race here, not simulated delays: the store commits in threads of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_cancels_and_retries_lose_nothing_on_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = windlass_store::SystemClock::shared();
+    let mut options = Options::new(dir.path());
+    options.durability = Durability::Os;
+    let store: Arc<dyn Store> = EmbeddedStore::open(options, clock.clone()).await.unwrap();
+    let broker = Broker::start(store, clock, Settings::default());
+    let (mut wrong, mut raced) = (0, 0);
+    // What comes after an answer has all the later rounds to come.
+    for round in 0..1000 {
+        let workflow = name(&format!("w{round}"));
+        broker.submit_workflow(graph(workflow.as_str(), &FAN)).await.unwrap();
+        broker.cancel(&id(&format!("w{round}:a"))).await.unwrap();
+        let (_, retried) = broker.retry_workflow(&workflow).await.unwrap();
+        raced += u32::from(retried < 6);
+        let answered = states(&broker, &workflow).await;
+        wrong += u32::from(answered != all_back());
+    }
+    for round in 0..1000 {
+        let workflow = name(&format!("w{round}"));
+        wrong += u32::from(states(&broker, &workflow).await != all_back());
+    }
+    assert_eq!(wrong, 0, "of 1,000, in {raced} of which the retry overtook the cascade");
     broker.stop().await;
 }
 

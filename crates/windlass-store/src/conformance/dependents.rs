@@ -185,6 +185,39 @@ pub async fn a_decision_on_what_changed_is_a_conflict(h: &mut Harness) {
     assert_eq!(h.state("b").await, StateName::Cancelled);
 }
 
+/// A cascade takes several steps. A retry in between keeps those that it has not reached, and a second cancel takes all.
+pub async fn a_retry_stops_a_cascade(h: &mut Harness) {
+    h.add_named(&["a"]).await;
+    let children = ["b0", "b1", "b2", "b3", "b4"];
+    h.add(children.iter().map(|text| h.behind(text, &["a"])).collect()).await;
+    h.cancel(&h.peek("a").await).await;
+    h.settle(h.decided(h.endings(2).await)).await;
+    assert!(h.peek("a").await.must_tell(), "some do not know yet");
+    let late = h.decided(h.endings(2).await);
+    h.retry_behind("a").await;
+    assert_eq!(h.settle(late.clone()).await, [Settled::Conflict, Settled::Conflict]);
+    assert!(h.endings(10).await.is_empty());
+    let cancelled = async || {
+        let mut names = Vec::new();
+        for text in children {
+            if h.state(text).await == StateName::Cancelled {
+                names.push(text);
+            }
+        }
+        names
+    };
+    assert_eq!(cancelled().await, ["b0", "b1"]);
+    for text in cancelled().await {
+        assert_eq!(h.retry_behind(text).await.state, State::Blocked { open: 1 });
+    }
+    let again = h.cancel(&h.peek("a").await).await;
+    assert!(again.must_tell());
+    assert_eq!(h.tell(2).await, 3);
+    assert_eq!(cancelled().await, children);
+    assert!(!h.peek("a").await.must_tell(), "all know");
+    assert_eq!(h.settle(late).await, [Settled::Conflict, Settled::Conflict]);
+}
+
 pub async fn a_dead_letter_is_waited_for(h: &mut Harness) {
     h.add_named(&["a"]).await;
     h.add(vec![h.behind("b", &["a"])]).await;

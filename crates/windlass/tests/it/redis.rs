@@ -136,6 +136,15 @@ fn two_brokers_share_a_redis_and_one_survives_the_other() {
 }
 
 #[test]
+fn a_retry_at_one_broker_right_after_a_cancel_at_another_loses_no_dependent() {
+    for redis in [Redis::start(), Redis::start_cluster()] {
+        let (first, second) = (redis.broker(), redis.broker());
+        // The first one leads, so its cascade races with the retry of either.
+        crate::rest_workflows::cancel_and_retry(&mut second.client(), &mut first.client(), 40);
+    }
+}
+
+#[test]
 fn a_slot_fires_once_on_two_brokers() {
     let redis = Redis::start();
     let (first, second) = (redis.broker(), redis.broker());

@@ -96,6 +96,37 @@ fn a_workflow_is_submitted_shown_cancelled_and_retried() {
     client.get(&format!("{WORKFLOWS}/unknown")).refused(404, "not_found");
 }
 
+/// Cancels the first task of a workflow and retries the workflow at once, so many times. Nothing may be cancelled
+/// after the retry was answered.
+pub(crate) fn cancel_and_retry(cancelling: &mut Client, retrying: &mut Client, rounds: usize) {
+    const DEPENDENTS: usize = 20;
+    let mut tasks = json!({"a": {"type": "t"}});
+    for i in 0..DEPENDENTS {
+        tasks[format!("b{i}")] = json!({"type": "t", "after": ["a"]});
+    }
+    let mut wrong = Vec::new();
+    for round in 0..rounds {
+        let graph = json!({"id": format!("w{round}"), "tasks": tasks});
+        cancelling.post(WORKFLOWS, &graph.to_string()).expect(201);
+        cancelling.post(&format!("{TASKS}/w{round}:a/cancel"), "").expect(200);
+        retrying.post(&format!("{WORKFLOWS}/w{round}/retry"), "").expect(200);
+    }
+    // What comes after an answer has had all the later rounds to come.
+    for round in 0..rounds {
+        let counts = &retrying.get(&format!("{WORKFLOWS}/w{round}")).expect(200)["tasks_by_state"];
+        if (&counts["pending"], &counts["blocked"]) != (&json!(1), &json!(DEPENDENTS)) {
+            wrong.push(counts.clone());
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {rounds}, the first one {}", wrong.len(), wrong[0]);
+}
+
+#[test]
+fn a_retry_right_after_a_cancel_loses_no_dependent() {
+    let broker = BrokerProcess::start();
+    cancel_and_retry(&mut broker.client(), &mut broker.client(), 200);
+}
+
 #[test]
 fn a_cycle_is_refused_by_name() {
     let broker = BrokerProcess::start();

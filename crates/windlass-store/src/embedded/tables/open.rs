@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use redb::{Database, ReadOnlyTable, ReadableDatabase, WriteTransaction};
 use windlass_core::flow::Delta;
@@ -12,10 +12,18 @@ use super::{DATED_IDS, IDS, LANES, LARGE, LISTING, META, MOVED, ORDER, QUEUES, S
 use crate::embedded::{edges, flow, holders, operations, schedules, workflows};
 use crate::store::Error;
 
+/// redb uses a page again, or gives it back to the disk, when the commit after the next one is done. This many without changes that
+/// gave nothing back are enough to know that there is nothing left.
+const SHRINK_COMMITS: u32 = 3;
+
 /// The tree, and the blocks that it points to.
 pub(in crate::embedded) struct Tables {
     database: Database,
     pub(in crate::embedded) heap: Heap,
+    index: PathBuf,
+    index_bytes: u64,
+    /// Commits without changes after which the index may be smaller.
+    shrink_commits: u32,
 }
 
 impl Tables {
@@ -42,10 +50,21 @@ impl Tables {
         }
         // A reader must find every table, also in a file that was just made.
         let write = begin_write(&database)?;
+        let count = || write.list_tables().map(Iterator::count).map_err(failed("read the index"));
+        let before = count()?;
         make_tables(&write)?;
-        let heap = Heap::open(blocks, &write, block_bytes)?;
-        write.commit().map_err(failed("make the tables"))?;
-        let tables = Tables { database, heap };
+        heap::make_table(&write)?;
+        if count()? > before {
+            write.commit().map_err(failed("make the tables"))?;
+        } else {
+            // All are there. A commit would need room, which the disk may not have.
+            write.abort().map_err(failed("read the index"))?;
+        }
+        let read = database.begin_read().map_err(failed("read the index"))?;
+        let heap = Heap::open(blocks, &read, block_bytes)?;
+        drop(read);
+        let tables =
+            Tables { database, heap, index: path, index_bytes: bytes, shrink_commits: SHRINK_COMMITS };
         if bytes + tables.heap.bytes() <= verify_bytes {
             tables.heap.verify(&tables.tasks()?)?;
         }
@@ -60,6 +79,22 @@ impl Tables {
     fn tasks(&self) -> Result<ReadOnlyTable<u64, &'static [u8]>, Error> {
         let read = self.database.begin_read().map_err(failed("read the index"))?;
         read.open_table(TASKS).map_err(failed("open a table"))
+    }
+
+    /// Whether a checkpoint without changes would give room back to a disk that is short of it.
+    pub(in crate::embedded) fn has_waste(&self, room: heap::Room) -> bool {
+        room.short && (self.shrink_commits > 0 || self.heap.has_waste(room))
+    }
+
+    /// The tree is committed, with changes or without.
+    pub(in crate::embedded) fn committed(&mut self, changed: bool) -> Result<(), Error> {
+        self.heap.saved()?;
+        let bytes = fs::metadata(&self.index).map_err(failed("look at the index"))?.len();
+        let shrunk = bytes < self.index_bytes;
+        self.shrink_commits =
+            if changed || shrunk { SHRINK_COMMITS } else { self.shrink_commits.saturating_sub(1) };
+        self.index_bytes = bytes;
+        Ok(())
     }
 
     /// A write that survives a crash without a repair at the next opening.

@@ -41,7 +41,7 @@ impl Setup {
         };
         setup
             .set("store.segment_bytes", "1MiB")
-            .set("store.disk_reserve_bytes", "1MiB")
+            .set("store.disk_reserve_bytes", "10MiB")
             .set("log.level", "warn")
     }
 

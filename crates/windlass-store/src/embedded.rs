@@ -26,6 +26,7 @@ mod inbox;
 mod index;
 mod leases;
 mod machine;
+pub mod migration;
 mod names;
 mod open;
 pub(crate) mod operations;
@@ -56,6 +57,7 @@ use windlass_core::{Name, Record, Task, TaskId, Transition, Workflow};
 
 pub use gauges::Activity;
 pub use open::Options;
+pub use space::reserve_bytes_min;
 
 use claims::{Presence, Request, Waiter};
 use command::{Command, Submits};
@@ -127,10 +129,8 @@ impl Store for EmbeddedStore {
     }
 
     async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {
-        if self.shared.space.is_short() {
-            return Err(Error::NoSpace);
-        }
         let (command, entry) = Command::insert(insert);
+        let _admitted = self.shared.admit(entry.len())?;
         self.send(command, entry, Reply::Inserted).await
     }
 
@@ -172,7 +172,7 @@ impl Store for EmbeddedStore {
 
     async fn commit(&self, transitions: Vec<Transition>) -> Result<Vec<Committed>, Error> {
         // The last room is for finishing work, and a checkpoint finishes nothing.
-        if transitions.iter().any(saves) && self.shared.space.is_short() {
+        if transitions.iter().any(saves) && self.shared.is_short() {
             return Err(Error::NoSpace);
         }
         let command = Command::Commit { transitions };
@@ -270,7 +270,7 @@ impl Store for EmbeddedStore {
 
     async fn write_schedule(&self, mut write: WriteSchedule) -> Result<ScheduleWritten, Error> {
         let removes = matches!(write.change, ScheduleChange::Remove { .. });
-        if !removes && self.shared.space.is_short() {
+        if !removes && self.shared.is_short() {
             return Err(Error::NoSpace);
         }
         let tasks = match &mut write.change {
@@ -328,15 +328,13 @@ impl Store for EmbeddedStore {
     }
 
     async fn insert_workflow(&self, mut insert: InsertWorkflow) -> Result<WorkflowInserted, Error> {
-        if self.shared.space.is_short() {
-            return Err(Error::NoSpace);
-        }
         if let Some(refused) = insert.refusal() {
             return Ok(refused);
         }
         let tasks = Submits::from(std::mem::take(&mut insert.tasks));
         let command = Command::Workflow { insert: Box::new(insert), tasks };
         let entry = command.encode();
+        let _admitted = self.shared.admit(entry.len())?;
         self.send(command, entry, Reply::Workflow).await
     }
 
@@ -353,11 +351,9 @@ impl Store for EmbeddedStore {
     }
 
     async fn restore(&self, restore: Restore) -> Result<Vec<Restored>, Error> {
-        if self.shared.space.is_short() {
-            return Err(Error::NoSpace);
-        }
         let command = Command::Restore { restore: Box::new(restore) };
         let entry = command.encode();
+        let _admitted = self.shared.admit(entry.len())?;
         self.send(command, entry, Reply::Restored).await
     }
 

@@ -9,7 +9,7 @@
 //!
 //! | key | type | holds |
 //! |---|---|---|
-//! | `meta` | hash | the format, and the last number of tasks, claims, beats, terms and events; of a part of a spread store the term of the first part for which it is led, and the call that last read its leases |
+//! | `meta` | hash | the format, the source of a migration that is filling it (`migration.rs`), and the last number of tasks, claims, beats, terms and events; of a part of a spread store the term of the first part for which it is led, and the call that last read its leases |
 //! | `tasks`, `bodies`, `progress` | hashes | of all tasks by name: the line that scripts read and the record; the body; what the worker of a running one reported (`lua/row.lua`) |
 //! | `held` | sorted set | the claims that hold running tasks, those of a claim in runs by number (`lua/held.lua`) |
 //! | `ids`, `awaited` | hash, set | names by id; names of those whose end others wait for |
@@ -76,6 +76,7 @@ mod leases;
 mod limits;
 mod link;
 mod listen;
+pub mod migration;
 mod named;
 mod open;
 mod operations;

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use windlass_store::Durability;
+use windlass_store::embedded::reserve_bytes_min;
 
 use crate::api::Origins;
 use value::FromText;
@@ -99,14 +100,31 @@ impl Resolved {
     }
 
     fn take<T: FromText>(&self, name: &str, mistakes: &mut Mistakes) -> Option<T> {
-        let Value { text, origin } = &self.values[name];
+        let Value { text, .. } = &self.values[name];
         match T::from_text(text) {
             Ok(value) => Some(value),
             Err(expected) => {
-                let text = crate::cli::output::escape(&without_secrets(text));
-                mistakes.0.push(format!("{origin}: {name} = \"{text}\": {expected}"));
+                self.refuse(name, &expected, mistakes);
                 None
             }
+        }
+    }
+
+    fn refuse(&self, name: &str, expected: &str, mistakes: &mut Mistakes) {
+        let Value { text, origin } = &self.values[name];
+        let text = crate::cli::output::escape(&without_secrets(text));
+        mistakes.0.push(format!("{origin}: {name} = \"{text}\": {expected}"));
+    }
+
+    /// A checkpoint that runs out of room ends the broker, so the reserve has to be enough for one.
+    fn check_reserve(&self, reserve: Option<u64>, segment: Option<u64>, mistakes: &mut Mistakes) {
+        let (Some(reserve), Some(segment)) = (reserve, segment) else { return };
+        let least = reserve_bytes_min(segment);
+        if reserve < least {
+            let why = "two files of the log (store.segment_bytes) and 8MiB, which a checkpoint needs";
+            // Rounded up, so that what is named is accepted.
+            let mib = least.div_ceil(1 << 20);
+            self.refuse("store.disk_reserve_bytes", &format!("expected at least {mib}MiB: {why}"), mistakes);
         }
     }
 }
@@ -185,6 +203,10 @@ impl Settings {
         let durability = from.take("store.durability", wrong);
         let segment_bytes = from.take::<value::Bytes>("store.segment_bytes", wrong);
         let disk_reserve_bytes = from.take::<value::Bytes>("store.disk_reserve_bytes", wrong);
+        let (reserve, segment) = (disk_reserve_bytes.as_ref(), segment_bytes.as_ref());
+        if store == Some(value::StoreKind::Embedded) {
+            from.check_reserve(reserve.map(|it| it.0), segment.map(|it| it.0), wrong);
+        }
         let dead_letters_max = from.take::<value::OrNone<value::Count>>("store.dead_letters_max", wrong);
         let max_depth = from.take::<value::OrNone<value::Count>>("queue.max_depth", wrong);
         let lease = from.take::<value::Lease>("queue.lease", wrong);

@@ -22,7 +22,7 @@ use windlass_store::redis;
 use windlass_store::{Clock, Store, SystemClock};
 
 use crate::api::Room;
-use crate::cli::error::{CONFLICT, Failure};
+use crate::cli::error::{CONFLICT, ERROR, Failure};
 use crate::cli::output::Output;
 use crate::config::value::StoreKind;
 use crate::config::{Resolved, Settings, Sources};
@@ -221,7 +221,9 @@ impl Running {
 async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>, Failure> {
     match &settings.store {
         StoreKind::Redis(url) => {
-            let failed = |error| Failure::error(format!("cannot open the store: {error}"));
+            let failed = |error: windlass_store::Error| {
+                Failure::new(open_exit(&error), format!("cannot open the store: {error}"))
+            };
             let options = redis::Options::parse(url).map_err(failed)?;
             redis::open(options, clock).await.map_err(failed)
         }
@@ -232,11 +234,20 @@ async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Stor
             options.segment_bytes = settings.segment_bytes;
             options.disk_reserve_bytes = settings.disk_reserve_bytes;
             let store = EmbeddedStore::open(options, clock).await.map_err(|error| {
-                let exit = if matches!(error, windlass_store::Error::Locked(_)) { CONFLICT } else { 1 };
-                Failure::new(exit, format!("cannot open {}: {error}", settings.data_dir.display()))
+                Failure::new(
+                    open_exit(&error),
+                    format!("cannot open {}: {error}", settings.data_dir.display()),
+                )
             })?;
             Ok(store)
         }
+    }
+}
+
+fn open_exit(error: &windlass_store::Error) -> u8 {
+    match error {
+        windlass_store::Error::Locked(_) | windlass_store::Error::Unfinished { .. } => CONFLICT,
+        _ => ERROR,
     }
 }
 

@@ -4,6 +4,7 @@
 //! together with the position of the log that it contains. The log before it is released. A crash at any point leaves the
 //! tables at the previous checkpoint and the log that leads on from there.
 
+mod need;
 mod write;
 
 use std::sync::Arc;
@@ -11,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+pub(super) use self::need::Touched;
 use super::engine::Shared;
+use super::space::{Need, SHORT_INTERVAL};
 use super::tables::Tables;
 use crate::log::Reclaimer;
 use crate::store::Error;
@@ -87,13 +90,20 @@ impl Bell {
 
 /// The body of the checkpointer's thread. Returns when the store closes, after everything is saved.
 pub(super) fn run(shared: &Arc<Shared>, tables: &mut Tables, log: &Reclaimer) -> Result<(), Error> {
+    // The disk may have been full when the store was last used.
+    if shared.space.is_short() {
+        shared.bell.save_within(Duration::ZERO);
+    }
     loop {
         let reason = shared.bell.wait();
-        // A disk without room would fail half-way through; the log goes on in the room that is kept for it.
-        if shared.space.is_exhausted() {
-            shared.bell.save_within(shared.limits.interval);
-        } else if shared.failed().is_none() {
-            save(shared, tables, Some(log))?;
+        if shared.failed().is_none() {
+            match save(shared, tables, Some(log))? {
+                Saved::Whole if tables.has_waste(shared.space.room(Need::default())) => {
+                    shared.bell.save_within(SHORT_INTERVAL);
+                }
+                Saved::Whole => {}
+                Saved::NoRoom => shared.bell.save_within(SHORT_INTERVAL.min(shared.limits.interval)),
+            }
         }
         if matches!(reason, Reason::Close) {
             return Ok(());
@@ -101,12 +111,26 @@ pub(super) fn run(shared: &Arc<Shared>, tables: &mut Tables, log: &Reclaimer) ->
     }
 }
 
-/// One checkpoint.
-pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>) -> Result<(), Error> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Saved {
+    /// Everything there was.
+    Whole,
+    /// Nothing: a disk without room would fail half-way through. The log goes on in the room that is kept for it.
+    NoRoom,
+}
+
+/// One checkpoint. While the disk is short there may be one without changes, to give back what files of blocks waste.
+pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>) -> Result<Saved, Error> {
+    let need = need::need(shared)?;
+    let room = shared.space.room(need);
+    if !shared.space.has_room_for(need) {
+        return Ok(Saved::NoRoom);
+    }
     let frame = {
         let mut machine = shared.machine.lock();
-        if !machine.can_be_saved() {
-            return Ok(());
+        let tidies = machine.is_whole() && tables.has_waste(room);
+        if !machine.can_be_saved() && !tidies {
+            return Ok(Saved::Whole);
         }
         shared.bell.taken();
         machine.freeze()
@@ -116,7 +140,7 @@ pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>
         // The tables must never be ahead of the log.
         log.sync().map_err(|error| Error::Failed(error.to_string()))?;
     }
-    write::write(tables, &frame, shared.space.room())?;
+    write::write(tables, &frame, room)?;
     let snapshot = tables.snapshot()?;
     let applied = frame.meta.applied;
     let tasks = frame.slots.len();
@@ -124,6 +148,7 @@ pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>
     let rest = {
         let mut machine = shared.machine.lock();
         let rest = machine.thaw(snapshot);
+        shared.space.note_unsaved(machine.unsaved_bytes());
         shared.room.notify_all();
         rest
     };
@@ -132,7 +157,7 @@ pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>
         log.release(applied + 1);
     }
     tracing::debug!(tasks, applied, ms = began.elapsed().as_millis() as u64, "checkpoint");
-    Ok(())
+    Ok(Saved::Whole)
 }
 
 #[cfg(test)]

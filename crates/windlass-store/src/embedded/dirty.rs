@@ -14,7 +14,10 @@ use windlass_core::{Record, TaskId};
 
 use self::ids::Ids;
 pub(super) use self::slots::Slots;
+use super::checkpoint::Touched;
 use super::index::Place;
+use super::tables::block::BLOCK_TASKS;
+use super::tables::ids::Dated;
 
 /// The index's lanes that are not for ready tasks.
 pub(super) const WAKE_LANE: u32 = 0;
@@ -88,8 +91,10 @@ pub(super) struct Dirty {
     frozen: Frozen,
     active_ids: Ids,
     frozen_ids: Ids,
-    /// An estimate of what `active` occupies.
+    /// An estimate of what `active` occupies…
     bytes: usize,
+    /// …and `frozen`.
+    frozen_bytes: usize,
 }
 
 impl Dirty {
@@ -163,6 +168,32 @@ impl Dirty {
         self.bytes
     }
 
+    /// What is in memory and not in the tables.
+    pub(super) fn unsaved_bytes(&self) -> usize {
+        self.bytes + self.frozen_bytes
+    }
+
+    /// How many tasks the next checkpoint writes.
+    pub(super) fn len(&self) -> usize {
+        self.active.len()
+    }
+
+    /// The blocks that the next checkpoint writes, in order.
+    pub(super) fn touched(&self) -> Vec<Touched> {
+        let mut all: Vec<Touched> = Vec::new();
+        for slot in self.active.iter() {
+            let block = slot.record.seq / BLOCK_TASKS;
+            if all.last().is_none_or(|last| last.block != block) {
+                all.push(Touched { block, gone: 0, ids: 0 });
+            }
+            let Some(last) = all.last_mut() else { continue };
+            last.gone += u64::from(slot.gone);
+            let id_changes = slot.gone || slot.base.is_none();
+            last.ids += u64::from(id_changes && Dated::parse(slot.record.id.as_str()).is_none());
+        }
+        all
+    }
+
     pub(super) fn is_freezing(&self) -> bool {
         !self.frozen.is_empty()
     }
@@ -188,12 +219,13 @@ impl Dirty {
         debug_assert!(self.frozen.is_empty(), "one checkpoint at a time");
         self.frozen = Arc::new(std::mem::take(&mut self.active));
         self.frozen_ids = std::mem::take(&mut self.active_ids);
-        self.bytes = 0;
+        self.frozen_bytes = std::mem::take(&mut self.bytes);
         Arc::clone(&self.frozen)
     }
 
     /// The frozen generation is in the tables. Returns it, for a thread with time to drop it.
     pub(super) fn thaw(&mut self) -> impl Sized + use<> {
+        self.frozen_bytes = 0;
         (std::mem::take(&mut self.frozen), std::mem::take(&mut self.frozen_ids))
     }
 }

@@ -30,7 +30,7 @@ use super::handover::{Limited, hand_over};
 use super::inbox::{Inbox, Op, Pace, Reply};
 use super::machine::{Gained, Machine};
 use super::open::Ownership;
-use super::space::Space;
+use super::space::{Admitted, SHORT_INTERVAL, Space};
 use crate::clock::Clock;
 use crate::log::{self, Log, Unsynced};
 use crate::store::{Error, Signals};
@@ -101,6 +101,20 @@ impl Shared {
         drop(self.machine.lock());
         self.room.notify_all();
         self.turn.notify_all();
+    }
+
+    /// Whether new tasks must wait for room. Then a checkpoint is due: it may give some back.
+    pub(super) fn is_short(&self) -> bool {
+        let short = self.space.is_short();
+        if short {
+            self.bell.save_within(SHORT_INTERVAL);
+        }
+        short
+    }
+
+    /// Lets in a submit of this size, as [`Shared::is_short`] does.
+    pub(super) fn admit(&self, bytes: usize) -> Result<Admitted<'_>, Error> {
+        self.space.admit(bytes).inspect_err(|_| self.bell.save_within(SHORT_INTERVAL))
     }
 
     pub(super) fn failed(&self) -> Option<Error> {
@@ -364,9 +378,12 @@ fn apply_group(shared: &Arc<Shared>, first: u64, ops: Vec<Op>) -> Result<(), Err
     };
     machine.tell_gates();
     let dirty_bytes = machine.dirty_bytes();
-    let grown = dirty_bytes > shared.limits.checkpoint_bytes && !machine.is_freezing();
+    shared.space.note_unsaved(machine.unsaved_bytes());
+    let much = dirty_bytes > shared.limits.checkpoint_bytes || shared.space.is_tight();
+    let grown = much && !machine.is_freezing();
     // While the state is locked, so that a checkpoint that begins takes its time with it.
-    shared.bell.save_within(shared.limits.time_for(dirty_bytes));
+    let time = shared.limits.time_for(dirty_bytes);
+    shared.bell.save_within(if shared.space.is_short() { time.min(SHORT_INTERVAL) } else { time });
     drop(machine);
     shared.turn.notify_all();
     answers.into_iter().for_each(Answer::send);

@@ -47,23 +47,24 @@ impl Drop for Place {
 impl EmbeddedStore {
     /// All of them in one group.
     pub(super) async fn write_here(&self, inserts: Vec<Insert>) -> Vec<Result<Vec<Inserted>, Error>> {
-        if self.shared.space.is_short() {
-            return inserts.iter().map(|_| Err(Error::NoSpace)).collect();
-        }
         let Some(place) = Place::take(&self.shared, &self.desk) else {
             return join_all(inserts.into_iter().map(|insert| self.insert(insert))).await;
         };
         let push = |insert| {
             let (command, entry) = Command::insert(insert);
+            let admitted = self.shared.admit(entry.len())?;
             let (sender, receiver) = oneshot::channel();
             self.shared.inbox.push_quietly(Op { command, entry, reply: Reply::Inserted(sender) });
-            receiver
+            Ok((receiver, admitted))
         };
         let receivers: Vec<_> = inserts.into_iter().map(push).collect();
         place.commit();
         let mut answers = Vec::with_capacity(receivers.len());
-        for receiver in receivers {
-            answers.push(receiver.await.unwrap_or_else(|_| Err(self.gone())));
+        for pushed in receivers {
+            answers.push(match pushed {
+                Ok((receiver, _admitted)) => receiver.await.unwrap_or_else(|_| Err(self.gone())),
+                Err(refused) => Err(refused),
+            });
         }
         answers
     }

@@ -31,6 +31,7 @@ use bytes::Bytes;
 use windlass_core::flow::Delta;
 use windlass_core::{Body, Now, Record, State, StateName, Task};
 
+use super::checkpoint::Touched;
 use super::codec;
 use super::command::Command;
 use super::dirty::{Dirty, Frozen, Keys, PRUNE_LANE, READY_LANES, Slot, TELL_LANE, WAKE_LANE, tell_place};
@@ -305,9 +306,29 @@ impl Machine {
         self.dirty.bytes()
     }
 
+    /// What a crash would take from the log: changed tasks that no table has.
+    pub(super) fn unsaved_bytes(&self) -> usize {
+        self.dirty.unsaved_bytes()
+    }
+
+    /// How many tasks changed since the last checkpoint began.
+    pub(super) fn changed_tasks(&self) -> usize {
+        self.dirty.len()
+    }
+
+    /// The blocks that a checkpoint would write, and the tables that have them.
+    pub(super) fn touched(&self) -> (Vec<Touched>, Arc<Snapshot>) {
+        (self.dirty.touched(), Arc::clone(&self.snapshot))
+    }
+
+    /// Whether the state can be saved, though there may be nothing new.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.broken
+    }
+
     /// Whether a checkpoint makes sense: there is something new, and it is whole.
     pub(super) fn can_be_saved(&self) -> bool {
-        self.applied > self.saved && !self.broken
+        self.applied > self.saved && self.is_whole()
     }
 
     pub(super) fn is_freezing(&self) -> bool {

@@ -21,6 +21,7 @@ use super::handover::Limited;
 use super::identity::{Identity, Stage};
 use super::inbox::{Inbox, Pace};
 use super::machine::Machine;
+use super::migration;
 use super::space::Space;
 use super::tables::Tables;
 use crate::clock::Clock;
@@ -42,7 +43,8 @@ pub struct Options {
     pub durability: Durability,
     /// Of a file of the log. A file of blocks takes twice as much.
     pub segment_bytes: u64,
-    /// New tasks are refused while less than this is free on the disk.
+    /// New tasks are refused while less than this would be free on the disk with everything saved. Below
+    /// [`super::reserve_bytes_min`] a checkpoint may not have room to begin before the log is full.
     pub disk_reserve_bytes: u64,
     /// Memory for changed tasks before a checkpoint begins. A task that ends before that is saved once instead of twice, so on
     /// a busy broker this is what it may take, about half a second of work; more than 8 MiB do not stay longer than a
@@ -57,6 +59,8 @@ pub struct Options {
     pub verify_bytes: u64,
     /// How much of each order (the ready tasks of a queue and type, the timers) is kept in memory.
     pub window_entries: usize,
+    /// Whether it may be the destination of a migration that did not finish ([`migration`]).
+    pub unfinished: bool,
 }
 
 impl Options {
@@ -71,6 +75,7 @@ impl Options {
             cache_bytes: 32 << 20,
             verify_bytes: 512 << 20,
             window_entries: 4096,
+            unfinished: false,
         }
     }
 }
@@ -117,6 +122,7 @@ impl Threads {
 fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, Error> {
     fs::create_dir_all(&options.dir).map_err(io_error("make the data directory", &options.dir))?;
     let lock = lock(&options.dir)?;
+    migration::check(&options)?;
     let mut identity = Identity::read(&options.dir)?;
     let block_bytes =
         options.segment_bytes.saturating_mul(2).clamp(BLOCKS_BYTES_MIN, BLOCKS_BYTES_MAX) as u32;
@@ -138,7 +144,7 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
         inbox: Inbox::default(),
         waiting: Mutex::new(Waiting::default()),
         bell: Bell::default(),
-        space: Space::new(options.dir.clone(), options.disk_reserve_bytes),
+        space: Space::new(options.dir.clone(), options.disk_reserve_bytes, options.segment_bytes),
         clock,
         signals,
         failure: watch::Sender::new(None),
@@ -158,11 +164,13 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
         let mut machine = shared.machine.lock();
         machine.renew_leases()?;
         shared.limited.load(&machine);
+        shared.space.note_unsaved(machine.unsaved_bytes());
         // What was replayed.
         if machine.can_be_saved() {
             shared.bell.save_within(shared.limits.time_for(machine.dirty_bytes()));
         }
     }
+    shared.space.report();
     start(&options, shared, tables, log, lock)
 }
 
@@ -213,7 +221,7 @@ fn open_log(
         machine.forget_gained();
         let grown = machine.dirty_bytes() > shared.limits.checkpoint_bytes;
         drop(machine);
-        if grown && !shared.space.is_exhausted() {
+        if grown {
             checkpoint::save(shared, tables, nothing_to_release)?;
         }
         Ok(())

@@ -1,25 +1,79 @@
 //! Watching the room on the disk, so that work under way can be finished when it runs out.
 //!
-//! New tasks are refused while less than the reserve is free. The reserve is for what must go on: reports of running
-//! work, and the checkpoints that let the log be used again.
+//! New tasks are refused while less than the reserve would be free once everything accepted is in the tables. The reserve is for
+//! what must go on: reports of running work, and the checkpoints that let the log be used again.
+//!
+//! A checkpoint that runs out of room half-way ends the store, because nobody knows what is on the disk then. So it begins only
+//! if the room for all that it may write is there ([`Space::has_room_for`]), beside the files that the log may take meanwhile. What
+//! was accepted and is not saved yet counts as taken already, with what redb adds to it ([`debt`]). Thus a reserve of
+//! [`reserve_bytes_min`] is enough for every checkpoint, whatever its size.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use windlass_core::{Change, Transition};
 
 use super::tables::heap::Room;
+use crate::store::Error;
 
 /// The system is asked again when its last answer is this old. One caller asks; the others go by that answer meanwhile,
 const CHECK_INTERVAL_MS: u64 = 20;
 /// unless it is older than this: then each asks for itself.
 const BELIEVED_MS: u64 = 200;
 
+/// While the disk is short a checkpoint comes this soon after a change or a refused task: it may give room back.
+pub(super) const SHORT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Pages of the tree that a checkpoint writes whatever its size: the ways to what changed, and which pages are free.
+const TREE_BYTES: u64 = 4 << 20;
+/// Files that the log may take while a checkpoint is written: one ahead of need, and one on the spot.
+const LOG_FILES: u64 = 2;
+/// What was accepted since the disk was last looked at, and reports of running work.
+const SLACK_BYTES: u64 = 4 << 20;
+
+/// Less than this is not saved early.
+const TIGHT_BYTES_MIN: u64 = 1 << 20;
+
+/// The least reserve with which no checkpoint runs out of room, for files of the log of this size.
+pub fn reserve_bytes_min(segment_bytes: u64) -> u64 {
+    log_bytes(segment_bytes).saturating_add(TREE_BYTES + SLACK_BYTES)
+}
+
+fn log_bytes(segment_bytes: u64) -> u64 {
+    LOG_FILES.saturating_mul(segment_bytes)
+}
+
+/// What the tables take for this much of changed tasks in memory. redb gives a value a page of a power of two.
+fn debt(unsaved_bytes: u64) -> u64 {
+    unsaved_bytes.saturating_mul(2)
+}
+
+/// What a checkpoint may write at most.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Need {
+    /// Of changed tasks in memory.
+    pub(super) unsaved_bytes: u64,
+    /// Of what did not change and is written again with its neighbours.
+    pub(super) rewritten_bytes: u64,
+}
+
+impl Need {
+    fn bytes(self) -> u64 {
+        debt(self.unsaved_bytes).saturating_add(self.rewritten_bytes).saturating_add(TREE_BYTES)
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Space {
     dir: PathBuf,
     reserve_bytes: u64,
+    /// For the log while a checkpoint is written.
+    log_bytes: u64,
+    /// Changed tasks in memory, as of the last group or checkpoint.
+    unsaved: AtomicU64,
+    /// Submits that were let in and are not answered.
+    coming: AtomicU64,
     since: Instant,
     /// What the system answered last, and when it was asked. Every submit looks, so nobody has to wait for who asks.
     free: AtomicU64,
@@ -27,26 +81,91 @@ pub(super) struct Space {
     asking: AtomicBool,
 }
 
+/// A submit that was let in, until it is answered.
+#[derive(Debug)]
+pub(super) struct Admitted<'a> {
+    space: &'a Space,
+    bytes: u64,
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        self.space.coming.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 impl Space {
-    pub(super) fn new(dir: PathBuf, reserve_bytes: u64) -> Self {
+    pub(super) fn new(dir: PathBuf, reserve_bytes: u64, segment_bytes: u64) -> Self {
         let free = AtomicU64::new(free_bytes(&dir));
-        let (answered_ms, asking) = Default::default();
-        Self { dir, reserve_bytes, since: Instant::now(), free, answered_ms, asking }
+        let (answered_ms, asking, unsaved, coming) = Default::default();
+        let (since, log_bytes) = (Instant::now(), log_bytes(segment_bytes));
+        Self { dir, reserve_bytes, log_bytes, unsaved, coming, since, free, answered_ms, asking }
+    }
+
+    /// Warns if no task can be accepted, now or ever.
+    pub(super) fn report(&self) {
+        let (free, disk) = (self.free(), disk_bytes(&self.dir));
+        let (reserve, dir) = (self.reserve_bytes, self.dir.display());
+        if disk < reserve {
+            tracing::warn!(
+                disk,
+                reserve,
+                %dir,
+                "the disk is smaller than store.disk_reserve_bytes: every new task is refused"
+            );
+        } else if free < reserve {
+            tracing::warn!(
+                free,
+                reserve,
+                %dir,
+                "less than store.disk_reserve_bytes is free: new tasks are refused until there is more"
+            );
+        }
+    }
+
+    /// This much of changed tasks is in memory.
+    pub(super) fn note_unsaved(&self, bytes: usize) {
+        self.unsaved.store(bytes as u64, Ordering::Relaxed);
     }
 
     /// Whether new tasks must wait for room.
     pub(super) fn is_short(&self) -> bool {
-        self.free() < self.reserve_bytes
+        self.is_short_with(0)
     }
 
-    /// Whether there is not even room for a checkpoint.
-    pub(super) fn is_exhausted(&self) -> bool {
-        self.free() < self.reserve_bytes / 4
+    /// Lets in a submit of this size, unless the reserve would suffer.
+    pub(super) fn admit(&self, bytes: usize) -> Result<Admitted<'_>, Error> {
+        let bytes = bytes as u64;
+        let coming = self.coming.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let admitted = Admitted { space: self, bytes };
+        // Once in the log, and then in the tables.
+        if self.is_short_with(coming.saturating_add(debt(coming))) {
+            return Err(Error::NoSpace);
+        }
+        Ok(admitted)
     }
 
-    /// For what may be moved. A part of what is free, because the rest has to be enough for the log and the next checkpoint.
-    pub(super) fn room(&self) -> Room {
-        Room { short: self.is_short(), bytes: self.free() / 4 }
+    /// Whether what is not saved takes half of the room that new tasks have left. Saved it takes less, so they are refused later.
+    pub(super) fn is_tight(&self) -> bool {
+        let unsaved = self.unsaved.load(Ordering::Relaxed);
+        let left = self.free().saturating_sub(self.reserve_bytes);
+        unsaved >= TIGHT_BYTES_MIN && left < debt(unsaved).saturating_mul(2)
+    }
+
+    fn is_short_with(&self, coming: u64) -> bool {
+        let owed = debt(self.unsaved.load(Ordering::Relaxed));
+        self.free() < self.reserve_bytes.saturating_add(owed).saturating_add(coming)
+    }
+
+    /// Whether a checkpoint can be written to its end.
+    pub(super) fn has_room_for(&self, need: Need) -> bool {
+        self.free() >= need.bytes().saturating_add(self.log_bytes)
+    }
+
+    /// For what may be moved in a checkpoint. A part of what is free, because the rest has to be enough for the log and the next checkpoint.
+    pub(super) fn room(&self, need: Need) -> Room {
+        let rest = self.free().saturating_sub(need.bytes().saturating_add(self.log_bytes));
+        Room { short: self.is_short(), bytes: rest / 2 }
     }
 
     fn free(&self) -> u64 {
@@ -74,6 +193,10 @@ impl Space {
 /// Whether a transition takes room and finishes nothing.
 pub(super) fn saves(transition: &Transition) -> bool {
     matches!(&transition.change, Change::Checkpointed { bytes, .. } if !bytes.is_empty())
+}
+
+fn disk_bytes(dir: &std::path::Path) -> u64 {
+    rustix::fs::statvfs(dir).map_or(u64::MAX, |stat| stat.f_blocks.saturating_mul(stat.f_frsize))
 }
 
 /// An unknown amount counts as enough: the write itself will tell.

@@ -16,7 +16,7 @@ pub(super) mod set;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use prost::Message;
-use redb::{ReadOnlyTable, ReadTransaction, TableDefinition};
+use redb::{ReadOnlyTable, ReadTransaction, ReadableTableMetadata, TableDefinition};
 
 use self::block::{BLOCK_TASKS, entries};
 use self::heap::{Files, Place};
@@ -141,6 +141,18 @@ impl Snapshot {
         let bytes = block_at(&self.files, number, value.value())?;
         *latest = Some((number, bytes.clone()));
         Ok(Some(bytes))
+    }
+
+    /// What a block takes; nothing if it is not there.
+    pub(super) fn stored_bytes(&self, block: u64) -> Result<u64, Error> {
+        let Some(value) = self.tasks.get(block).map_err(failed("look up a block"))? else { return Ok(0) };
+        let place = Place::read(block, value.value())?;
+        Ok(place.map_or(value.value().len() as u64, Place::block_bytes))
+    }
+
+    /// How many ids are in a table where each has a row of its own.
+    pub(super) fn ids_len(&self) -> Result<u64, Error> {
+        self.ids.len().map_err(failed("count ids"))
     }
 
     pub(super) fn body(&self, seq: u64) -> Result<Option<Bytes>, Error> {

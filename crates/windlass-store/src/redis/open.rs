@@ -9,7 +9,7 @@ use super::link::{Link, failed};
 use super::replicas::Replicas;
 use super::spread::{SHARDS_DEFAULT, Spread};
 use super::target::Target;
-use super::{Options, RedisStore, Shared, reply};
+use super::{Options, RedisStore, Shared, migration, reply};
 use crate::clock::Clock;
 use crate::store::{Durability, Error, Store};
 
@@ -68,6 +68,7 @@ impl Opening {
         let base = options.base();
         let link = Link::open(&options.target, &base).await?;
         let durability = examine(&link, options).await?;
+        migration::check(&link, options).await?;
         let shards = match options.target.is_cluster() {
             true => shards(&link, &base, options.shards).await?,
             false => 1,

@@ -37,6 +37,8 @@ pub struct Options {
     pub(super) swept: Option<std::time::Duration>,
     /// How often those who wait look without a hint, on one server; for tests.
     pub(super) looks: Option<std::time::Duration>,
+    /// Whether it may be the destination of a migration that did not finish.
+    pub(super) unfinished: bool,
     /// Host and port or path, without secrets.
     pub(super) place: String,
 }
@@ -74,7 +76,17 @@ impl Options {
             return Err(wrong("shards is for redis+cluster".into()));
         }
         let wanted = wanted(words.wait_replicas.as_deref(), words.wait_ms.as_deref()).map_err(wrong)?;
-        Ok(Options { target, prefix, wanted, shards, fence: None, swept: None, looks: None, place })
+        Ok(Options {
+            target,
+            prefix,
+            wanted,
+            shards,
+            fence: None,
+            swept: None,
+            looks: None,
+            unfinished: false,
+            place,
+        })
     }
 
     /// A store that is spread refuses what comes this long after its name was put down. Tests do not wait as long as others do.
@@ -95,6 +107,12 @@ impl Options {
     #[doc(hidden)]
     pub fn looking_every(mut self, every: std::time::Duration) -> Options {
         self.looks = Some(every);
+        self
+    }
+
+    /// Opens also the destination of a migration that did not finish, to finish it.
+    pub fn also_unfinished(mut self) -> Options {
+        self.unfinished = true;
         self
     }
 

@@ -35,6 +35,15 @@ pub enum Error {
     Locked(String),
     #[error("the data was written by another version (format {found}, this one reads format {known})")]
     Version { found: u32, known: u32 },
+    /// It has a part of the tasks, and nothing was read or written.
+    #[error(
+        "a migration from {from} into it did not finish: run the same `windlass migrate` again, or {discard} and begin again"
+    )]
+    Unfinished {
+        from: String,
+        /// What to do if it is not wanted any more.
+        discard: String,
+    },
     #[error("the data is damaged: {0}")]
     Damaged(String),
     #[error("{context}: {error}")]

@@ -100,12 +100,29 @@ async fn work(job: &Job<'_>, args: &Args, output: &Output) -> Result<Outcome, Er
     };
     if !args.dry_run {
         if !args.verify_only {
+            mark(args, &outcome.survey).await?;
             outcome.copied = Some(migrate::copy(job, &outcome.survey, &mut watch).await?);
         }
         outcome.verified = Some(migrate::verify(job, &outcome.survey, &mut watch).await?);
+        // It is the whole of the source, whoever copied it.
+        args.to.unmark().await.map_err(Error::To)?;
     }
     bar.end();
     Ok(outcome)
+}
+
+/// Keeps everybody else from the destination until it is whole. One that has all tasks already is left as it is, since brokers may
+/// have used it; one with some of them is somebody's unless an earlier run has marked it.
+async fn mark(args: &Args, survey: &Survey) -> Result<(), Error> {
+    let unfinished = args.to.unfinished_source().await.map_err(Error::To)?;
+    match (unfinished, survey.there) {
+        (None, 0) => args.to.mark(&args.from).await.map_err(Error::To),
+        (None, there) if there < survey.tasks => {
+            let tasks = format!("it has {there} tasks already, which no unfinished migration has copied");
+            Err(Error::NotEmpty(tasks))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn failed(error: Error, output: &Output) -> Failure {

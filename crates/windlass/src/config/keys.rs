@@ -42,7 +42,11 @@ pub(crate) const KEYS: &[Key] = &[
     key("store.data_dir", "./windlass-data", "directory of the embedded store"),
     key("store.durability", "sync", "sync, interval:50ms or os"),
     key("store.segment_bytes", "64MiB", "size of a file of the log, and half of that of a file of blocks"),
-    key("store.disk_reserve_bytes", "256MiB", "below this much free space no task is accepted"),
+    key(
+        "store.disk_reserve_bytes",
+        "256MiB",
+        "below this much free space no task is accepted; at least two segments and 8MiB",
+    ),
     key(
         "store.dead_letters_max",
         "none",

@@ -129,6 +129,30 @@ fn wrong_values_name_place_and_key() {
 }
 
 #[test]
+fn a_reserve_too_small_for_a_checkpoint_is_refused() {
+    let text = |reserve: &str, more: &str| format!("[store]\ndisk_reserve_bytes = \"{reserve}\"\n{more}");
+    let small = "segment_bytes = \"4MiB\"\n";
+    for reserve in ["0", "8MiB", "16777215"] {
+        assert_eq!(
+            mistakes(&text(reserve, small), &[]),
+            format!(
+                "windlass.toml: store.disk_reserve_bytes = \"{reserve}\": expected at least 16MiB: two files of the log \
+                 (store.segment_bytes) and 8MiB, which a checkpoint needs"
+            )
+        );
+    }
+    assert!(mistakes(&text("128MiB", ""), &[]).contains("expected at least 136MiB"));
+    let accepted = |text: &str| {
+        let (_dir, path) = file(text);
+        let resolved = Resolved::load(Sources { file: Some(path), ..Sources::default() }).unwrap();
+        Settings::read(&resolved).is_ok()
+    };
+    assert!(accepted(&text("16MiB", small)));
+    assert!(accepted(&text("136MiB", "")));
+    assert!(accepted(&text("0", "url = \"memory\"\n")), "it says nothing about other stores");
+}
+
+#[test]
 fn durations_and_sizes() {
     let ms = |text: &str| value::duration(text).map(|length| length.as_millis()).ok();
     assert_eq!(ms("500ms"), Some(500));

@@ -1,6 +1,6 @@
 //! `windlass migrate`, on real stores: what REST shows of one is what it shows of the other.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -168,23 +168,113 @@ fn arrived(redis: &Redis) -> u64 {
     lines.next().unwrap().unwrap().trim_start_matches(':').parse().unwrap()
 }
 
-#[test]
-fn a_move_that_was_killed_goes_on() {
-    const COUNT: usize = 10_000;
-    let redis = Redis::start();
-    let (_stopped, dir) = many(COUNT);
-    let words = ["migrate", "--from", shown(&dir), "--to", &redis.url];
+/// Kills a move as soon as tasks arrive.
+fn kill_in_the_middle(from: &str, to: &str, arrives: impl Fn() -> bool) {
+    let words = ["migrate", "--from", from, "--to", to];
     let mut child = process::command(&words).stdout(Stdio::null()).spawn().unwrap();
     let deadline = Instant::now() + PATIENCE;
-    while arrived(&redis) == 0 {
+    while !arrives() {
         assert!(Instant::now() < deadline, "nothing arrives");
         // sleep: another process writes, and tells nobody.
         std::thread::sleep(Duration::from_millis(1));
     }
     child.kill().unwrap();
     assert_eq!(child.wait().unwrap().code(), None, "it was killed before its end");
+}
+
+/// Nobody serves or copies half a store, and everybody who tries is told what to do.
+#[track_caller]
+fn assert_unfinished(store: &str, source: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let place = if store.contains("://") { "--store" } else { "--data-dir" };
+    let serve = ["serve", place, store, "--http-addr", "127.0.0.1:0", "--grpc-addr", "none"];
+    let dev = ["dev", place, store, "--http-addr", "127.0.0.1:0", "--grpc-addr", "127.0.0.1:0"];
+    let onward = dir.path().join("onward");
+    let migrate = ["migrate", "--from", store, "--to", shown(&onward)];
+    for words in [&serve[..], &dev[..], &migrate[..]] {
+        let mut command = process::command(words);
+        command.current_dir(dir.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // A broker that starts says where it listens. One that is refused says nothing and ends.
+        let first = BufReader::new(child.stdout.take().unwrap()).lines().next();
+        if let Some(line) = first {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("{words:?} says {line:?}");
+        }
+        let done = Done::from(child.wait_with_output().unwrap());
+        assert_eq!(done.code, 4, "{words:?}: {done:?}");
+        for part in [&format!("a migration from {source} into it did not finish"), "run the same", "delete"] {
+            assert!(done.stderr.contains(part), "{part}: {done:?}");
+        }
+    }
+}
+
+/// Whether tasks stand in the log of a data directory.
+fn has_tasks(dir: &Path) -> bool {
+    let Ok(files) = std::fs::read_dir(dir.join("log")) else { return false };
+    let segments =
+        files.map(|file| file.unwrap().path()).filter(|path| path.extension() == Some("seg".as_ref()));
+    let frames = |path: PathBuf| {
+        let mut bytes = Vec::new();
+        let read = std::fs::File::open(path).and_then(|file| file.take(1 << 20).read_to_end(&mut bytes));
+        read.is_ok() && bytes.iter().rposition(|byte| *byte != 0) > Some(100_000)
+    };
+    segments.map(frames).any(|found| found)
+}
+
+#[test]
+fn a_directory_whose_move_was_killed_is_refused_until_it_is_finished() {
+    const COUNT: u64 = 10_000;
+    let (_stopped, from) = many(COUNT as usize);
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("data");
+    kill_in_the_middle(shown(&from), shown(&to), || has_tasks(&to));
+    assert_unfinished(shown(&to), shown(&from));
+    // To look at it changes nothing.
+    migrated(shown(&from), shown(&to), &["--dry-run"]);
+    let differs = migrate(shown(&from), shown(&to), &["--verify-only"]);
+    assert_eq!(differs.code, 1, "{differs:?}");
+    assert_unfinished(shown(&to), shown(&from));
+
+    let again = migrated(shown(&from), shown(&to), &[]);
+    let (there, added) =
+        (again["copied"]["there"].as_u64().unwrap(), again["copied"]["added"].as_u64().unwrap());
+    assert!(there > 0 && added > 0, "{again}");
+    assert_eq!(there + added, COUNT);
+    assert!(!to.join("MIGRATING").exists());
+    let broker = BrokerProcess::start_in(dir);
+    let queues = broker.client().get("/api/v1/queues").expect(200);
+    assert_eq!(queues["items"][0]["tasks"]["pending"], COUNT, "{queues}");
+}
+
+/// A copy that is whole was in use since. What it has is nobody's to finish.
+#[test]
+fn a_store_with_tasks_is_never_marked() {
+    let (_stopped, from) = many(1000);
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("data");
+    migrated(shown(&from), shown(&to), &[]);
+    migrated(shown(&from), shown(&to), &[]);
+    let mut broker = BrokerProcess::start_in(dir);
+    broker.client().post(TASKS, r#"{"type":"t"}"#).expect(201);
+    broker.terminate();
+    assert_eq!(broker.wait(), Some(0));
+    let refused = migrate(shown(&from), shown(&to), &[]);
+    assert_eq!(refused.code, 4, "{refused:?}");
+    assert!(refused.stderr.contains("destination_not_empty"), "{refused:?}");
+    assert!(!to.join("MIGRATING").exists());
+}
+
+#[test]
+fn a_move_that_was_killed_goes_on() {
+    const COUNT: usize = 10_000;
+    let redis = Redis::start();
+    let (_stopped, dir) = many(COUNT);
+    kill_in_the_middle(shown(&dir), &redis.url, || arrived(&redis) > 0);
     let left = arrived(&redis);
     assert!((1..COUNT as u64).contains(&left), "{left} had arrived");
+    assert_unfinished(&redis.url, shown(&dir));
     let again = migrated(shown(&dir), &redis.url, &[]);
     let (there, added) = (again["copied"]["there"].as_u64(), again["copied"]["added"].as_u64());
     // What was under way when it was killed may have arrived since.
@@ -205,6 +295,20 @@ fn a_move_that_was_killed_goes_on() {
     let refused = migrate(shown(&dir), &redis.url, &[]);
     assert_eq!(refused.code, 4, "{refused:?}");
     assert!(refused.stderr.contains("destination_not_empty"), "{refused:?}");
+}
+
+/// A store that is spread has one mark for all of its parts.
+#[test]
+fn a_cluster_whose_move_was_killed_is_refused_until_it_is_finished() {
+    let redis = Redis::start_cluster();
+    let (_stopped, dir) = many(10_000);
+    kill_in_the_middle(shown(&dir), &redis.url, || redis.tasks_of_parts() > 0);
+    assert_unfinished(&redis.url, shown(&dir));
+    let again = migrated(shown(&dir), &redis.url, &[]);
+    assert!(again["copied"]["there"].as_u64() > Some(0), "{again}");
+    let broker = redis.broker();
+    let queues = broker.client().get("/api/v1/queues").expect(200);
+    assert_eq!(queues["items"][0]["tasks"]["pending"], 10_000, "{queues}");
 }
 
 /// Before anything is written, and told of which task.

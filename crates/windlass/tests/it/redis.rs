@@ -75,6 +75,13 @@ impl Redis {
         answer
     }
 
+    /// How many tasks are in the parts of a store that is spread.
+    pub(crate) fn tasks_of_parts(&self) -> u64 {
+        let commands: Vec<String> = (0..16).map(|part| format!("HLEN {{shop/{part}}}:ids")).collect();
+        let answers = self.say(&commands.join("\r\n"));
+        answers.lines().filter_map(|line| line.strip_prefix(':')?.trim().parse::<u64>().ok()).sum()
+    }
+
     pub(crate) fn broker(&self) -> BrokerProcess {
         BrokerProcess::start_with(&[("WINDLASS_STORE__URL", &self.url)])
     }

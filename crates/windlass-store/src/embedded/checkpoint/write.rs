@@ -35,7 +35,7 @@ pub(super) fn write(tables: &mut Tables, frame: &Frame, room: Room) -> Result<()
     workflows::write(&write, &frame.workflows)?;
     tables.heap.save(&write)?;
     write.commit().map_err(failed("commit a checkpoint"))?;
-    tables.heap.saved()
+    tables.committed(!frame.slots.is_empty())
 }
 
 type LargeTable<'a> = Table<'a, (u64, u8), &'static [u8]>;

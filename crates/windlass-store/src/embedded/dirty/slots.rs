@@ -44,7 +44,7 @@ impl Slots {
         self.len
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::embedded) fn is_empty(&self) -> bool {
         self.len == 0
     }
 

@@ -11,9 +11,10 @@ pub(in crate::embedded) const BLOCK_TASKS: u64 = 16;
 /// A record or body beyond this stands alone.
 pub(in crate::embedded) const INLINE_BYTES_MAX: usize = 1024;
 
-/// What a block can come to.
-pub(in crate::embedded) const BLOCK_BYTES_MAX: usize =
-    BLOCK_TASKS as usize * (HEAD_BYTES + 2 * INLINE_BYTES_MAX);
+/// What one task can take in a block…
+pub(in crate::embedded) const ENTRY_BYTES_MAX: usize = HEAD_BYTES + 2 * INLINE_BYTES_MAX;
+/// …and what a block can come to.
+pub(in crate::embedded) const BLOCK_BYTES_MAX: usize = BLOCK_TASKS as usize * ENTRY_BYTES_MAX;
 
 const APART: u32 = u32::MAX;
 const HEAD_BYTES: usize = 9;

@@ -4,6 +4,7 @@
 //! much is paid: a page of twice the size, its place, its copies. Here a block costs its bytes, and the tree has its [`Place`]
 //! and its checksum. What a block was before stays behind as waste: a file without a block that counts is removed, and of one
 //! that is waste for more than half the blocks that count move on, in steps of a size that goes with what is written (`tidy`).
+//! The file that is being written is no exception: then blocks go to a new one.
 //!
 //! A checkpoint writes blocks and syncs their files before it commits the tree, so the tree never points to what is not there, and
 //! removes files after that. Behind the end that the tree knows, a file may hold what a crash left; it is written over.
@@ -20,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use redb::{ReadableTable, Table, TableDefinition, WriteTransaction};
+use redb::{ReadTransaction, ReadableTable, Table, TableDefinition, WriteTransaction};
 
 pub(super) use self::folder::expect_none;
 use self::folder::{files_in, make_dir, open_known, path};
@@ -85,6 +86,11 @@ impl Place {
         seal::close(number, buffer)
     }
 
+    /// Without the head in front of it.
+    pub(in crate::embedded) fn block_bytes(self) -> u64 {
+        u64::from(self.bytes)
+    }
+
     /// With the head in front of it.
     fn taken(self) -> u32 {
         HEAD_BYTES as u32 + self.bytes
@@ -144,12 +150,12 @@ impl Heap {
     /// The files that the tree knows.
     pub(super) fn open(
         dir: PathBuf,
-        write: &WriteTransaction,
+        read: &ReadTransaction,
         file_bytes: u32,
         store: StoreId,
     ) -> Result<Heap, Error> {
         make_dir(&dir)?;
-        let table = write.open_table(FILES).map_err(failed("make a table"))?;
+        let table = read.open_table(FILES).map_err(failed("open a table"))?;
         let (mut uses, mut files) = (BTreeMap::new(), BTreeMap::new());
         for entry in table.range::<u32>(..).map_err(failed("read the files of blocks"))? {
             let (number, value) = entry.map_err(failed("read the files of blocks"))?;
@@ -329,7 +335,8 @@ impl Heap {
                 .map_err(failed("sync the folder of blocks"))?;
         }
         // A new file is only worth it if that makes room.
-        let is_spent = |known: &Use| known.live == 0 && known.end >= self.file_bytes / 64;
+        let is_spent =
+            |known: &Use| known.live == 0 && known.end >= self.file_bytes / tidy::CURRENT_SHARE_SHORT;
         if self.uses.get(&self.current).is_some_and(is_spent) {
             self.current += 1;
         }
@@ -359,6 +366,11 @@ impl Heap {
         }
         Ok(())
     }
+}
+
+pub(super) fn make_table(write: &WriteTransaction) -> Result<(), Error> {
+    write.open_table(FILES).map_err(failed("make a table"))?;
+    Ok(())
 }
 
 fn encode(known: Use) -> Vec<u8> {

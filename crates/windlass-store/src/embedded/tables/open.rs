@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable, WriteTransaction};
 use windlass_core::flow::Delta;
@@ -14,10 +14,18 @@ use crate::embedded::identity::{Identity, Stage};
 use crate::embedded::{edges, flow, holders, operations, schedules, workflows};
 use crate::store::Error;
 
+/// redb uses a page again, or gives it back to the disk, when the commit after the next one is done. This many without changes that
+/// gave nothing back are enough to know that there is nothing left.
+const SHRINK_COMMITS: u32 = 3;
+
 /// The tree, and the blocks that it points to.
 pub(in crate::embedded) struct Tables {
     database: Database,
     pub(in crate::embedded) heap: Heap,
+    index: PathBuf,
+    index_bytes: u64,
+    /// Commits without changes after which the index may be smaller.
+    shrink_commits: u32,
 }
 
 impl Tables {
@@ -49,11 +57,22 @@ impl Tables {
         }
         // A reader must find every table, also in a file that was just made.
         let write = begin_write(&database)?;
+        let count = || write.list_tables().map(Iterator::count).map_err(failed("read the index"));
+        let before = count()?;
         make_tables(&write)?;
-        claim(&write, &path, identity)?;
-        let heap = Heap::open(blocks, &write, block_bytes, identity.store)?;
-        write.commit().map_err(failed("make the tables"))?;
-        let tables = Tables { database, heap };
+        heap::make_table(&write)?;
+        let claimed = claim(&write, &path, identity)?;
+        if claimed || count()? > before {
+            write.commit().map_err(failed("make the tables"))?;
+        } else {
+            // All are there. A commit would need room, which the disk may not have.
+            write.abort().map_err(failed("read the index"))?;
+        }
+        let read = database.begin_read().map_err(failed("read the index"))?;
+        let heap = Heap::open(blocks, &read, block_bytes, identity.store)?;
+        drop(read);
+        let tables =
+            Tables { database, heap, index: path, index_bytes: bytes, shrink_commits: SHRINK_COMMITS };
         if bytes + tables.heap.bytes() <= verify_bytes {
             tables.heap.verify(&tables.tasks()?)?;
         }
@@ -68,6 +87,22 @@ impl Tables {
     fn tasks(&self) -> Result<ReadOnlyTable<u64, &'static [u8]>, Error> {
         let read = self.database.begin_read().map_err(failed("read the index"))?;
         read.open_table(TASKS).map_err(failed("open a table"))
+    }
+
+    /// Whether a checkpoint without changes would give room back to a disk that is short of it.
+    pub(in crate::embedded) fn has_waste(&self, room: heap::Room) -> bool {
+        room.short && (self.shrink_commits > 0 || self.heap.has_waste(room))
+    }
+
+    /// The tree is committed, with changes or without.
+    pub(in crate::embedded) fn committed(&mut self, changed: bool) -> Result<(), Error> {
+        self.heap.saved()?;
+        let bytes = fs::metadata(&self.index).map_err(failed("look at the index"))?.len();
+        let shrunk = bytes < self.index_bytes;
+        self.shrink_commits =
+            if changed || shrunk { SHRINK_COMMITS } else { self.shrink_commits.saturating_sub(1) };
+        self.index_bytes = bytes;
+        Ok(())
     }
 
     /// A write that survives a crash without a repair at the next opening.
@@ -87,8 +122,8 @@ fn begin_write(database: &Database) -> Result<WriteTransaction, Error> {
     Ok(write)
 }
 
-/// Compares the id in the index with that of the directory. One that has none yet gets it.
-fn claim(write: &WriteTransaction, path: &Path, identity: &mut Identity) -> Result<(), Error> {
+/// Compares the id in the index with that of the directory. An index that has none yet gets it; says whether it did.
+fn claim(write: &WriteTransaction, path: &Path, identity: &mut Identity) -> Result<bool, Error> {
     const STORE: &str = "store";
     let mut meta = write.open_table(META).map_err(failed("open a table"))?;
     let found = match meta.get(STORE).map_err(failed("read the store id"))? {
@@ -113,9 +148,10 @@ fn claim(write: &WriteTransaction, path: &Path, identity: &mut Identity) -> Resu
         (None, _) => {
             let mut value = identity.store.to_vec();
             meta.insert(STORE, seal::close(STORE, &mut value)).map_err(failed("write the store id"))?;
+            return Ok(true);
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 fn make_tables(write: &WriteTransaction) -> Result<(), Error> {

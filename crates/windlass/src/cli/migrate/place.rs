@@ -21,6 +21,14 @@ pub(super) enum Place {
     },
 }
 
+/// What a store is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Source,
+    /// It may be one that an earlier run did not finish.
+    Destination,
+}
+
 impl FromStr for Place {
     type Err = String;
 
@@ -61,7 +69,7 @@ impl Place {
         if !there {
             return Err(Failure::new(NOT_FOUND, format!("there is no store in {self}")));
         }
-        self.open().await
+        self.open(Purpose::Source).await
     }
 
     /// A store that may be made. A directory with something else in it is left alone.
@@ -73,15 +81,49 @@ impl Place {
             let message = format!("{self} is neither empty nor a store (destination_not_empty)");
             return Err(Failure::new(CONFLICT, message));
         }
-        self.open().await
+        self.open(Purpose::Destination).await
+    }
+
+    /// The source of a migration to it that did not finish.
+    pub(super) async fn unfinished_source(&self) -> Result<Option<String>, Error> {
+        match self {
+            Place::Directory(dir) => embedded::migration::source(dir),
+            Place::Redis { url, .. } => redis::migration::source(&redis::Options::parse(url)?).await,
+        }
+    }
+
+    /// From now on only a migration opens it.
+    pub(super) async fn mark(&self, from: &Place) -> Result<(), Error> {
+        let from = from.lasting_name();
+        match self {
+            Place::Directory(dir) => embedded::migration::begin(dir, &from),
+            Place::Redis { url, .. } => redis::migration::begin(&redis::Options::parse(url)?, &from).await,
+        }
+    }
+
+    /// It is whole: anybody may open it.
+    pub(super) async fn unmark(&self) -> Result<(), Error> {
+        match self {
+            Place::Directory(dir) => embedded::migration::end(dir),
+            Place::Redis { url, .. } => redis::migration::end(&redis::Options::parse(url)?).await,
+        }
+    }
+
+    /// What somebody elsewhere would call it, without secrets.
+    fn lasting_name(&self) -> String {
+        match self {
+            Place::Directory(dir) => std::path::absolute(dir).as_ref().unwrap_or(dir).display().to_string(),
+            Place::Redis { url, .. } => crate::config::without_secrets(url),
+        }
     }
 
     /// Opens it, and makes sure that nobody else uses it.
-    async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
+    async fn open(&self, purpose: Purpose) -> Result<Arc<dyn Store>, Failure> {
         let failed = |error: Error| self.failed(&error);
+        let unfinished = purpose == Purpose::Destination;
         match self {
             Place::Directory(dir) => {
-                let options = embedded::Options::new(dir);
+                let options = embedded::Options { unfinished, ..embedded::Options::new(dir) };
                 match EmbeddedStore::open(options, SystemClock::shared()).await {
                     Ok(store) => Ok(store),
                     Err(error @ Error::Locked(_)) => Err(failed(error).hint("stop its broker first")),
@@ -90,6 +132,7 @@ impl Place {
             }
             Place::Redis { url, .. } => {
                 let options = redis::Options::parse(url).map_err(failed)?;
+                let options = if unfinished { options.also_unfinished() } else { options };
                 let store = redis::open_alone(options, SystemClock::shared()).await.map_err(failed)?;
                 store.ok_or_else(|| {
                     let message = format!("{self} is in use by another process (store_in_use)");
@@ -98,9 +141,10 @@ impl Place {
             }
         }
     }
+
     fn failed(&self, error: &Error) -> Failure {
         let exit = match error {
-            Error::Locked(_) => CONFLICT,
+            Error::Locked(_) | Error::Unfinished { .. } => CONFLICT,
             Error::Io { .. } => UNAVAILABLE,
             _ => ERROR,
         };

@@ -98,9 +98,9 @@ const STORE: StoreId = [5; 16];
 fn open(dir: &Path, database: &Database) -> Result<Heap, Error> {
     let write = database.begin_write().unwrap();
     write.open_table(TASKS).unwrap();
-    let heap = Heap::open(dir.join("blocks"), &write, 4096, STORE)?;
+    make_table(&write).unwrap();
     write.commit().unwrap();
-    Ok(heap)
+    Heap::open(dir.join("blocks"), &database.begin_read().unwrap(), 4096, STORE)
 }
 
 #[test]
@@ -114,6 +114,7 @@ fn blocks_come_back_as_they_were_written_over_kills_and_waste_does_not_grow() {
             (number, block)
         });
         let changes = changes.collect();
+        held.short = random.random_bool(0.2);
         let end = match random.random_range(0..10) {
             0 => End::BeforeCommit,
             1 => End::AfterCommit,
@@ -191,6 +192,62 @@ fn on_a_short_disk_smaller_waste_counts_too() {
     };
     let (at_leisure, short) = (fifth(&mut held, false), fifth(&mut held, true));
     assert!(short < at_leisure, "{short} after {at_leisure}");
+}
+
+/// All in one file, which is the current one; then all but one go.
+fn purge(held: &mut Held, end: End) {
+    held.save((0..30).map(|number| (number, Some(vec![1; 100]))).collect());
+    assert_eq!(held.files_on_disk().len(), 1);
+    held.save_until((0..30).filter(|number| *number != 7).map(|number| (number, None)).collect(), end);
+}
+
+#[test]
+fn the_current_file_is_left_too_when_the_disk_is_short() {
+    for (short, end) in
+        [(true, End::Done), (true, End::AfterCommit), (true, End::BeforeCommit), (false, End::Done)]
+    {
+        let mut held = Held::new();
+        held.short = short;
+        purge(&mut held, end);
+        assert_eq!(held.read_all().unwrap(), held.model, "{short} {end:?}");
+        if end == End::BeforeCommit {
+            assert_eq!(held.model.len(), 30, "as if nothing had happened");
+            purge(&mut held, End::Done);
+        }
+        let first = held.dir.path().join("blocks/0000000001.blk");
+        assert!(!first.exists(), "{short} {end:?}: {:?}", held.files_on_disk());
+        assert!(held.heap.bytes() < 300, "{short} {end:?}: {}", held.heap.bytes());
+        assert!(!held.heap.has_waste(Room { short, bytes: u64::MAX }));
+        held.save((40..60).map(|number| (number, Some(vec![3; 100]))).collect());
+        held.reopen().unwrap();
+        assert_eq!(held.read_all().unwrap(), held.model, "{short} {end:?}");
+    }
+}
+
+#[test]
+fn an_older_view_still_reads_the_file_that_was_current() {
+    let mut held = Held::new();
+    held.short = true;
+    held.save((0..30).map(|number| (number, Some(vec![1; 100]))).collect());
+    let files = held.heap.files();
+    let read = held.database.begin_read().unwrap();
+    let tree = read.open_table(TASKS).unwrap();
+    purge(&mut held, End::Done);
+    for number in [5, 7] {
+        let value = tree.get(number).unwrap().unwrap();
+        assert_eq!(super::super::block_at(&files, number, value.value()).unwrap(), vec![1; 100]);
+    }
+}
+
+/// A file that cannot be left to its end would take room and give none.
+#[test]
+fn a_file_is_only_left_if_the_disk_has_room_for_the_rest_of_it() {
+    let mut held = Held::new();
+    held.save((0..30).map(|number| (number, Some(vec![1; 100]))).collect());
+    held.save((0..20).map(|number| (number, None)).collect());
+    let room = |bytes| Room { short: true, bytes };
+    assert!(!held.heap.has_waste(room(10 * 112 - 1)));
+    assert!(held.heap.has_waste(room(10 * 112)));
 }
 
 #[test]

@@ -10,6 +10,11 @@ use crate::store::Error;
 
 /// A checkpoint looks through twice as much as it wrote, which is enough to keep up, and through this much at least.
 const STEP_BYTES_MIN: u64 = 4 << 20;
+/// Blocks are written to another file than the current one, so that this one can be left, if it has grown to this share of a
+/// whole file: when the disk is short…
+pub(super) const CURRENT_SHARE_SHORT: u32 = 64;
+/// …and otherwise. Then it must also be waste for all but an eighth, because what is moved has just been written.
+const CURRENT_SHARE: u32 = 4;
 
 /// What the disk has left.
 #[derive(Debug, Clone, Copy)]
@@ -46,11 +51,16 @@ impl Heap {
         let least = if room.short { u64::from(self.file_bytes) } else { STEP_BYTES_MIN };
         let mut left = least.max(2 * self.tidying.written).min(room.bytes);
         while left > 0
-            && let Some((file, at)) = self.tidying.leaving.take().or_else(|| self.most_wasteful(room.short))
+            && let Some((file, at)) = self.tidying.leaving.take().or_else(|| self.most_wasteful(room))
         {
             let known = self.uses.get(&file).copied().unwrap_or_default();
             if known.live == 0 {
                 continue;
+            }
+            if file == self.current {
+                // Its last blocks can be read from now on, and are followed by no others.
+                self.flush()?;
+                self.current += 1;
             }
             match self.move_on(tree, file, at, known.end)? {
                 Some(next) => {
@@ -67,12 +77,24 @@ impl Heap {
         Ok(())
     }
 
-    fn most_wasteful(&self, short: bool) -> Option<(u32, u32)> {
+    /// Whether a step would give room back.
+    pub(in crate::embedded) fn has_waste(&self, room: Room) -> bool {
+        let unfinished = self.tidying.leaving.is_some_and(|(file, _)| self.uses.contains_key(&file));
+        room.bytes > 0 && (unfinished || self.most_wasteful(room).is_some())
+    }
+
+    fn most_wasteful(&self, room: Room) -> Option<(u32, u32)> {
         let wasteful = self.uses.iter().filter(|(number, known)| {
-            **number != self.current
-                && known.live > 0
-                && known.live < if short { known.end / 8 * 7 } else { known.end / 2 }
-                && !self.tidying.given_up.contains(number)
+            let limit = match (**number == self.current, room.short) {
+                (_, true) => known.end / 8 * 7,
+                (true, false) => known.end / 8,
+                (false, false) => known.end / 2,
+            };
+            let share = if room.short { CURRENT_SHARE_SHORT } else { CURRENT_SHARE };
+            let small = **number == self.current && known.end < self.file_bytes / share;
+            // A file that cannot be left to its last block would only take the room of two.
+            let fits = !room.short || u64::from(known.live) <= room.bytes;
+            known.live > 0 && known.live < limit && fits && !small && !self.tidying.given_up.contains(number)
         });
         wasteful.min_by_key(|(_, known)| known.live).map(|(number, known)| (*number, known.start))
     }

@@ -1,0 +1,50 @@
+//! How much a checkpoint may write, before it begins.
+
+use crate::embedded::engine::Shared;
+use crate::embedded::space::Need;
+use crate::embedded::tables::Snapshot;
+use crate::embedded::tables::block::{BLOCK_BYTES_MAX, BLOCK_TASKS, ENTRY_BYTES_MAX};
+use crate::store::Error;
+
+/// A page of the tree.
+const PAGE_BYTES: u64 = 4096;
+/// What a row of the table of ids takes of its page, at most: pages are at least half full.
+const ID_ROW_BYTES: u64 = 640;
+
+/// A block that a checkpoint writes again.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::embedded) struct Touched {
+    pub(in crate::embedded) block: u64,
+    /// Tasks of it that are removed.
+    pub(in crate::embedded) gone: u64,
+    /// Ids of it that come or go, whose place in their table can be anywhere.
+    pub(in crate::embedded) ids: u64,
+}
+
+/// What the next checkpoint may write. Looks into the tables only if the disk has no room for the worst case.
+pub(super) fn need(shared: &Shared) -> Result<Need, Error> {
+    let (unsaved_bytes, tasks) = {
+        let machine = shared.machine.lock();
+        (machine.unsaved_bytes() as u64, machine.changed_tasks() as u64)
+    };
+    let worst = Need { unsaved_bytes, rewritten_bytes: tasks * (BLOCK_BYTES_MAX as u64 + PAGE_BYTES) };
+    if shared.space.has_room_for(worst) {
+        return Ok(worst);
+    }
+    let (touched, snapshot) = shared.machine.lock().touched();
+    Ok(Need { unsaved_bytes, rewritten_bytes: rewritten(&touched, &snapshot)? })
+}
+
+fn rewritten(touched: &[Touched], snapshot: &Snapshot) -> Result<u64, Error> {
+    let (mut blocks, mut ids) = (0, 0);
+    for it in touched {
+        let rest_max = BLOCK_TASKS.saturating_sub(it.gone) * ENTRY_BYTES_MAX as u64;
+        if rest_max > 0 {
+            blocks += snapshot.stored_bytes(it.block)?.min(rest_max);
+        }
+        ids += it.ids;
+    }
+    // Each id has a page of its own at worst, and all pages of the table together are the whole of it.
+    let pages = (ids * PAGE_BYTES).min((snapshot.ids_len()? + ids) * ID_ROW_BYTES);
+    Ok(blocks + pages)
+}

@@ -94,7 +94,11 @@ impl Heap {
             let small = **number == self.current && known.end < self.file_bytes / share;
             // A file that cannot be left to its last block would only take the room of two.
             let fits = !room.short || u64::from(known.live) <= room.bytes;
-            known.live > 0 && known.live < limit && fits && !small && !self.tidying.given_up.contains(number)
+            known.live > 0
+                && known.start + known.live < limit
+                && fits
+                && !small
+                && !self.tidying.given_up.contains(number)
         });
         wasteful.min_by_key(|(_, known)| known.live).map(|(number, known)| (*number, known.start))
     }

@@ -39,9 +39,10 @@ pub(crate) async fn prove(run: Run) -> Outcome {
         plan.carry_out(Setup::new(&run, on_redis.path()).set("store.url", &redis.url())).await
     };
     let (embedded, redis) = tokio::join!(embedded, redis);
-    let mut complaints = Vec::new();
+    let (mut complaints, mut ended) = (Vec::new(), Vec::new());
     for (store, told) in [("embedded", embedded?), ("redis", redis?)] {
-        complaints.extend(told.into_iter().map(|words| format!("{store}: {words}")));
+        ended.push(format!("{store} {}", told.ended));
+        complaints.extend(told.complaints.into_iter().map(|words| format!("{store}: {words}")));
     }
     let home = run.home()?;
     let mutant = simulate(home.path(), Notice::Nothing).await?;
@@ -55,12 +56,13 @@ pub(crate) async fn prove(run: Run) -> Outcome {
     }
     complaints.truncate(12);
     let figures = format!(
-        "{} freezes of {} s, {} leases of {} s on embedded and Redis: none ended but those of {SILENT} silent workers; \
+        "freezes: {} of {} s each, {} leases of {} s; leases of live workers ended: {}; {SILENT} silent workers lost theirs; \
          mutant ended {mutant} of {}",
         plan.rounds,
         plan.freeze.as_secs(),
         WORKERS * LEASES_EACH,
         plan.lease.as_secs(),
+        ended.join(", "),
         WORKERS * LEASES_EACH
     );
     verdict(figures, complaints)
@@ -73,13 +75,20 @@ struct Plan {
     rounds: usize,
 }
 
+#[derive(Debug, Default)]
+struct Told {
+    /// Leases of live workers.
+    ended: u64,
+    complaints: Vec<String>,
+}
+
 impl Plan {
-    async fn carry_out(self, setup: Setup) -> Result<Vec<String>, Trouble> {
+    async fn carry_out(self, setup: Setup) -> Result<Told, Trouble> {
         // Workers that beat would be taken for dead during the freeze.
         let dead_after = format!("{}ms", (self.freeze / 2).as_millis());
         let server = setup.set("worker.dead_after", &dead_after).start().await?;
         let mut http = server.http();
-        let mut complaints = Vec::new();
+        let Told { mut ended, mut complaints } = Told::default();
         for round in 0..self.rounds {
             let before = crashed(&mut http).await?;
             let mut working = JoinSet::new();
@@ -99,14 +108,14 @@ impl Plan {
             tokio::time::sleep(self.freeze).await;
             let (silent, began) = (SILENT as u64, Instant::now());
             server.signal(Signal::CONT)?;
-            let mut ended = 0;
-            while ended < silent && began.elapsed() < PATIENCE {
+            let mut lost = 0;
+            while lost < silent && began.elapsed() < PATIENCE {
                 // sleep: the ledger is only told when asked for.
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                ended = crashed(&mut http).await? - before;
+                lost = crashed(&mut http).await? - before;
             }
-            if ended < silent {
-                complaints.push(format!("only {ended} of {silent} silent workers lost their leases"));
+            if lost < silent {
+                complaints.push(format!("only {lost} of {silent} silent workers lost their leases"));
             }
             if began.elapsed() < self.lease {
                 complaints.push(format!("leases ended {:?} after the freeze", began.elapsed()));
@@ -116,13 +125,14 @@ impl Plan {
                 complaints.extend(told.map_err(|error| Trouble::failed(error.to_string()))??);
             }
             let crashed = crashed(&mut http).await? - before;
+            ended += crashed.saturating_sub(silent);
             if crashed != silent {
                 complaints.push(format!("{crashed} crashes are counted, {silent} are right"));
             }
             self.clear(&mut http).await?;
         }
         server.terminate().await?;
-        Ok(complaints)
+        Ok(Told { ended, complaints })
     }
 
     /// Submits tasks and has a worker claim them: their ids and leases.

@@ -210,6 +210,9 @@ impl Shared {
         ask.arg(self.key("meta")).arg("beat").arg("observed");
         let [beat, observed] = reply::fixed(self.link.ask(&ask).await?)?;
         let beat = if matches!(beat, redis::Value::Nil) { 0 } else { reply::number(beat)? };
+        if beat < last || matches!(observed, redis::Value::Nil) {
+            self.notices.lose_part();
+        }
         Ok(beat == last && reply::is_text(&observed, &call))
     }
 

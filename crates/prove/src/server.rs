@@ -192,7 +192,7 @@ impl Server {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    fn signal(&self, signal: Signal) -> Result<(), Trouble> {
+    pub(crate) fn signal(&self, signal: Signal) -> Result<(), Trouble> {
         let group = self.group.ok_or_else(|| Trouble::failed("the broker has no process id"))?;
         Ok(kill_process_group(group, signal).map_err(std::io::Error::from)?)
     }

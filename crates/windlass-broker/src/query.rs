@@ -234,7 +234,7 @@ impl Broker {
         let oldest = queues.unwrap_or_default().iter().filter_map(|queue| queue.oldest_pending_at).min();
         Health {
             ok: fatal.is_none(),
-            problem: fatal.or_else(|| self.inner.progressing.error()),
+            problem: fatal.or_else(|| self.inner.progressing.error()).or_else(|| self.inner.store.problem()),
             store: capabilities.name,
             durability: capabilities.durability,
             replicas: capabilities.replicas,

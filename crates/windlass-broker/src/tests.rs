@@ -13,6 +13,7 @@ mod leases;
 mod life;
 mod metrics;
 mod operations;
+mod pauses;
 mod schedules;
 mod sessions;
 mod traces;
@@ -22,6 +23,7 @@ mod workers;
 mod workflows;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -36,12 +38,25 @@ use crate::{Beat, Broker, ClaimRequest, Error, EventKind, Heard, Listener, Setti
 const YEAR_2026: u64 = 1_790_000_000_000;
 
 #[derive(Debug)]
-struct SimulatedClock(Instant);
+struct SimulatedClock {
+    start: Instant,
+    resumed: AtomicU64,
+}
+
+impl SimulatedClock {
+    fn shared() -> Arc<SimulatedClock> {
+        Arc::new(Self { start: Instant::now(), resumed: AtomicU64::new(0) })
+    }
+}
 
 impl Clock for SimulatedClock {
     fn now(&self) -> Now {
-        let passed = self.0.elapsed().as_millis() as u64;
+        let passed = self.start.elapsed().as_millis() as u64;
         Now { wall: YEAR_2026 + passed, mono: passed }
+    }
+
+    fn resumed_at(&self, _now: Now) -> u64 {
+        self.resumed.load(Ordering::SeqCst)
     }
 }
 
@@ -50,7 +65,7 @@ pub(crate) fn start() -> Broker {
 }
 
 fn start_with(settings: Settings) -> Broker {
-    let clock = Arc::new(SimulatedClock(Instant::now()));
+    let clock = SimulatedClock::shared();
     let store: Arc<dyn Store> = MemoryStore::new(clock.clone());
     Broker::start(store, clock, settings)
 }

@@ -156,6 +156,7 @@ macro_rules! conformance_suite {
             }
             leases {
                 a_lease_runs_out
+                a_pause_gives_every_lease_one_fresh_window
                 an_extension_moves_the_deadline
                 an_extension_after_the_end_was_noticed_is_refused
                 a_report_may_still_win_against_the_reaper

@@ -171,6 +171,10 @@ impl Store for Faulty {
         self.inner.capabilities()
     }
 
+    fn problem(&self) -> Option<String> {
+        self.inner.problem()
+    }
+
     async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {
         self.pass(Verb::Insert, self.inner.insert(insert)).await
     }

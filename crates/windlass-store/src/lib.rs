@@ -10,6 +10,7 @@ pub mod log;
 pub mod memory;
 pub mod migrate;
 mod operations;
+mod pause;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod schedules;

@@ -137,7 +137,10 @@ impl Store for MemoryStore {
     }
 
     async fn expired(&self, expire: Expire) -> Result<Due, Error> {
-        Ok(self.open()?.expired(&expire, self.clock.now()))
+        let now = self.clock.now();
+        let mut tables = self.open()?;
+        tables.renew_leases(self.clock.resumed_at(now), now);
+        Ok(tables.expired(&expire, now))
     }
 
     async fn get(&self, id: &TaskId) -> Result<Option<Task>, Error> {

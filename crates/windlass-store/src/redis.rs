@@ -9,7 +9,7 @@
 //!
 //! | key | type | holds |
 //! |---|---|---|
-//! | `meta` | hash | the format, the source of a migration that is filling it (`migration.rs`), and the last number of tasks, claims, beats, terms and events; of a part of a spread store the term of the first part for which it is led, and the call that last read its leases |
+//! | `meta` | hash | the format, the random name of the data set, the source of a migration that is filling it (`migration.rs`), and the last number of tasks, claims, beats, terms and events; of a part of a spread store the term of the first part for which it is led, and the call that last read its leases |
 //! | `tasks`, `bodies`, `progress` | hashes | of all tasks by name: the line that scripts read and the record; the body; what the worker of a running one reported (`lua/row.lua`) |
 //! | `held` | sorted set | the claims that hold running tasks, those of a claim in runs by number (`lua/held.lua`) |
 //! | `ids`, `awaited` | hash, set | names by id; names of those whose end others wait for |
@@ -31,6 +31,7 @@
 //! | `schedule_wakes`, `operations_running` | sorted set, hash | schedules by their next slot; operations under way |
 //! | `workflows`, `workflow_order`, `workflow/<id>` | hash, sorted set, hash | values; by first task; tasks by state |
 //! | `leader` | string | who acts on time (`lead.rs`) |
+//! | `processes` | hash | the last call of every process, and how far its clock is off (`notices.rs`) |
 //! | `done/<number>` | string | what a call answered, for a while, in case it is sent again |
 //! | `wait` | string | touched before replicas are asked (`replicas.rs`) |
 //! | `homes`, `homes_gone` | hash, sorted set | of a store that is spread: in which part a name is; names to forget |
@@ -78,6 +79,7 @@ mod link;
 mod listen;
 pub mod migration;
 mod named;
+mod notices;
 mod open;
 mod operations;
 mod options;
@@ -161,6 +163,7 @@ struct Shared {
     audience: exchange::Audience,
     due: Horizon,
     prune: Horizon,
+    notices: notices::Notices,
     closed: AtomicBool,
 }
 
@@ -214,6 +217,10 @@ impl Store for RedisStore {
             persistent: true,
             ..Capabilities::FULL
         }
+    }
+
+    fn problem(&self) -> Option<String> {
+        self.shared.notices.problem()
     }
 
     async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {

@@ -67,6 +67,11 @@ pub use workflows::{InsertWorkflow, ListWorkflows, Span, WorkflowInserted};
 pub trait Store: Debug + Send + Sync + 'static {
     fn capabilities(&self) -> Capabilities;
 
+    /// What an operator should see to, though the store serves.
+    fn problem(&self) -> Option<String> {
+        None
+    }
+
     /// Adds tasks. An id that is taken adds nothing: the answer says whether the submit repeats the stored one. Then a unique
     /// key is looked at, and `windlass_core::unique` decides; a holder that gives way does so in the same commit.
     /// A body without a fingerprint says that its id was just made and is free: a store need not look it up.

@@ -18,7 +18,8 @@ pub(super) fn wakeup(broker: &Broker) -> &Notify {
 }
 
 pub(super) async fn step(broker: &Broker) -> Result<Next, Error> {
-    let verdict = broker.inner.workers.judge(broker.now());
+    let now = broker.now();
+    let verdict = broker.inner.workers.judge(now, broker.inner.clock.resumed_at(now));
     for name in &verdict.left {
         broker.inner.events.worker(EventKind::WorkerLeft, name, broker.now().wall);
     }

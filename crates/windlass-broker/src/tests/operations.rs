@@ -125,7 +125,7 @@ async fn what_is_not_meant_is_refused() {
 
 /// A store that answers a step late, so that something else can happen first.
 fn start_faulty() -> (Broker, Arc<Faulty>) {
-    let clock = Arc::new(SimulatedClock(Instant::now()));
+    let clock = SimulatedClock::shared();
     let store = Faulty::new(MemoryStore::new(clock.clone()));
     (Broker::start(store.clone(), clock, Settings::default()), store)
 }

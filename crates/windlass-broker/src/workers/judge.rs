@@ -45,8 +45,18 @@ impl Orphans {
     }
 }
 
+/// When lives end.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    dead_after_ms: u64,
+    /// The end of the last pause of this process, on the monotonic clock; 0 if there was none.
+    resumed: u64,
+}
+
 impl Registry {
-    pub(crate) fn judge(&self, now: Now) -> Verdict {
+    /// Says who is dead, at a moment after the last pause of this process ([`windlass_store::Clock::resumed_at`]).
+    pub(crate) fn judge(&self, now: Now, resumed: u64) -> Verdict {
+        let patience = Patience { dead_after_ms: self.dead_after_ms, resumed };
         let mut state = self.state.lock();
         let mut verdict = Verdict::default();
         if now.mono < state.judge_at {
@@ -55,7 +65,7 @@ impl Registry {
         }
         let mut next = u64::MAX;
         state.by_name.retain(|name, worker| {
-            worker.bury_lives(self.dead_after_ms, now);
+            worker.bury_lives(patience, now);
             if worker.is_forgotten(now) {
                 verdict.left.push(name.clone());
                 return false;
@@ -68,7 +78,7 @@ impl Registry {
             } else if worker.orphaned {
                 verdict.orphans.push(worker.orphans(name));
             }
-            next = next.min(worker.ends_at(self.dead_after_ms));
+            next = next.min(worker.ends_at(patience));
             true
         });
         // While leases are on their way back, the next look must find them again.
@@ -100,7 +110,7 @@ impl Registry {
 }
 
 impl Worker {
-    fn bury_lives(&mut self, dead_after_ms: u64, now: Now) {
+    fn bury_lives(&mut self, patience: Patience, now: Now) {
         let before = self.lives.len();
         if before == 0 {
             return;
@@ -108,7 +118,7 @@ impl Worker {
         let mut younger = before;
         self.lives.retain(|life| {
             younger -= 1;
-            now.mono < life.ends_at(dead_after_ms, younger > 0)
+            now.mono < life.ends_at(patience, younger > 0)
         });
         if self.lives.is_empty() {
             self.gone = Some(Gone { at: now.mono, told: false });
@@ -126,9 +136,9 @@ impl Worker {
     }
 
     /// When one of its lives ends, or it is forgotten, if nothing is heard of it.
-    fn ends_at(&self, dead_after_ms: u64) -> u64 {
+    fn ends_at(&self, patience: Patience) -> u64 {
         let youngest = self.lives.len().saturating_sub(1);
-        let ends = self.lives.iter().enumerate().map(|(i, life)| life.ends_at(dead_after_ms, i < youngest));
+        let ends = self.lives.iter().enumerate().map(|(i, life)| life.ends_at(patience, i < youngest));
         ends.min().unwrap_or_else(|| self.forgotten_at())
     }
 
@@ -142,9 +152,13 @@ impl Worker {
 }
 
 impl Life {
-    /// On the monotonic clock, if nothing is heard of it.
-    fn ends_at(&self, dead_after_ms: u64, superseded: bool) -> u64 {
-        let silent_at = self.beat.mono + if superseded { dead_after_ms / 2 } else { dead_after_ms };
-        self.cut_at.map_or(silent_at, |cut_at| cut_at.min(silent_at))
+    /// On the monotonic clock, if nothing is heard of it. During a pause of this process its beats, or a new connection, waited in
+    /// sockets that nobody read; so it has its full time after one, though its connection may seem to have broken.
+    fn ends_at(&self, patience: Patience, superseded: bool) -> u64 {
+        let Patience { dead_after_ms, resumed } = patience;
+        let silence_ms = if superseded { dead_after_ms / 2 } else { dead_after_ms };
+        let silent_at = self.beat.mono + silence_ms;
+        let ends_at = self.cut_at.map_or(silent_at, |cut_at| cut_at.min(silent_at));
+        if resumed == 0 { ends_at } else { ends_at.max(resumed + silence_ms) }
     }
 }

@@ -33,6 +33,37 @@ pub async fn a_lease_runs_out(h: &mut Harness) {
     assert_eq!(h.store.ledger().await.expect("ledger").crashed, 2);
 }
 
+/// A process that stood still could read no extension. It must not take that for silence.
+pub async fn a_pause_gives_every_lease_one_fresh_window(h: &mut Harness) {
+    h.add_named(&["a", "b", "c"]).await;
+    for lease_ms in [1000, 3000, 60_000] {
+        h.take(Claim { lease_ms, ..claim() }).await;
+    }
+    h.clock.advance_ms(500);
+    h.clock.pause_ms(15_000);
+    let resumed = h.clock.now().mono;
+    let due = expired(h).await;
+    assert_eq!((ids(&due.tasks), due.next), (vec![], Some(resumed + 1000)));
+    let record = h.peek("b").await;
+    let extended = h.extend(extension(&record)).await;
+    assert_eq!(extended, Extended::Until { expires_at: h.wall() + 3000 });
+    h.clock.advance_ms(999);
+    assert!(expired(h).await.tasks.is_empty());
+    h.clock.advance_ms(1);
+    assert_eq!(ids(&expired(h).await.tasks), ["a"], "once only");
+    let lost = h.extend(extension(&h.peek("a").await)).await;
+    assert_eq!(lost, Extended::LeaseLost);
+    // What was found before a pause stays lost after it.
+    h.clock.pause_ms(15_000);
+    let due = expired(h).await;
+    assert_eq!((ids(&due.tasks), due.next), (vec!["a"], Some(resumed + 1000 + 15_000 + 3000)));
+    h.lose(&due.tasks[0]).await;
+    h.clock.advance_ms(3000);
+    assert_eq!(ids(&expired(h).await.tasks), ["b"]);
+    h.clock.advance_ms(57_000);
+    assert_eq!(ids(&expired(h).await.tasks), ["b", "c"]);
+}
+
 pub async fn an_extension_moves_the_deadline(h: &mut Harness) {
     h.add_named(&["a"]).await;
     let record = h.take(Claim { lease_ms: 1000, ..claim() }).await.remove(0).record;

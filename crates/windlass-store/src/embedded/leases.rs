@@ -11,11 +11,13 @@ pub(super) struct Leases {
     deadlines: BTreeSet<(u64, u64)>,
     /// What the reaper waits for.
     awaited: u64,
+    /// The end of the last pause of the process that leases were renewed for.
+    resumed: u64,
 }
 
 impl Default for Leases {
     fn default() -> Self {
-        Self { held: HashMap::new(), deadlines: BTreeSet::new(), awaited: u64::MAX }
+        Self { held: HashMap::new(), deadlines: BTreeSet::new(), awaited: u64::MAX, resumed: 0 }
     }
 }
 
@@ -72,6 +74,23 @@ impl Leases {
         }
         self.deadlines.insert((held.deadline, seq));
         Some(held.expires_at)
+    }
+
+    /// Gives every lease one fresh window after a pause that ended then: extensions may wait in sockets that nobody read.
+    pub(super) fn renew(&mut self, resumed: u64, now: Now) {
+        if resumed <= self.resumed {
+            return;
+        }
+        self.resumed = resumed;
+        for (seq, held) in self.held.iter_mut().filter(|(_, held)| !held.lost) {
+            let deadline = resumed.saturating_add(held.lease_ms);
+            if deadline > held.deadline {
+                self.deadlines.remove(&(held.deadline, *seq));
+                self.deadlines.insert((deadline, *seq));
+                held.deadline = deadline;
+                held.expires_at = now.wall.saturating_add(deadline.saturating_sub(now.mono));
+            }
+        }
     }
 
     /// The leases that ended or whose worker is dead; they cannot be extended from here on.

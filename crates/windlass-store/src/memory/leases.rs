@@ -13,6 +13,8 @@ use crate::store::{Due, Expire, Extend, Extended};
 pub(super) struct Leases {
     by_seq: BTreeMap<u64, Held>,
     by_deadline: BTreeSet<(u64, u64)>,
+    /// The end of the last pause of the process that leases were renewed for.
+    resumed: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +79,24 @@ impl Tables {
         }
         self.leases.set(*seq, now.mono.saturating_add(lease_ms), &self.signals.leases);
         Extended::Until { expires_at }
+    }
+
+    /// Gives every lease one fresh window after a pause that ended then: extensions may wait in sockets that nobody read.
+    pub(super) fn renew_leases(&mut self, resumed: u64, now: Now) {
+        if resumed <= self.leases.resumed {
+            return;
+        }
+        self.leases.resumed = resumed;
+        let live: Vec<u64> = self.leases.seqs().filter(|seq| !self.leases.is_lost(*seq)).collect();
+        for seq in live {
+            let Some(task) = self.tasks.get_mut(&seq) else { continue };
+            let State::Running(lease) = &mut task.record.state else { continue };
+            let deadline = resumed.saturating_add(lease.lease_ms);
+            if self.leases.by_seq.get(&seq).is_some_and(|held| held.deadline < deadline) {
+                lease.expires_at = now.wall.saturating_add(deadline.saturating_sub(now.mono));
+                self.leases.set(seq, deadline, &self.signals.leases);
+            }
+        }
     }
 
     pub(super) fn expired(&mut self, expire: &Expire, now: Now) -> Due {

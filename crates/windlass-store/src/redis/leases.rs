@@ -35,6 +35,8 @@ pub(super) struct Watch {
     last: Option<(u64, String)>,
     /// The history that was read.
     history: String,
+    /// The end of the last pause of this process that leases were renewed for.
+    resumed: u64,
     /// How often it was begun anew. What was asked for before is no answer any more.
     begun: u64,
 }
@@ -42,6 +44,9 @@ pub(super) struct Watch {
 #[derive(Debug, Clone)]
 struct Timed {
     deadline: u64,
+    window_ms: u64,
+    /// It was noticed and stays over.
+    lost: bool,
     beat: u64,
     worker: Name,
 }
@@ -55,7 +60,8 @@ impl Watch {
         let deadline = now.mono.saturating_add(held.window_ms);
         let next = self.by_deadline.first().is_none_or(|(first, _)| deadline < *first);
         self.end(seq);
-        self.by_seq.insert(seq, Timed { deadline, beat: held.beat, worker: held.worker.clone() });
+        let Held { beat, window_ms, worker } = held.clone();
+        self.by_seq.insert(seq, Timed { deadline, window_ms, lost: false, beat, worker });
         self.by_deadline.insert((deadline, seq));
         next
     }
@@ -71,7 +77,22 @@ impl Watch {
         let Some(timed) = self.by_seq.get_mut(&seq) else { return };
         self.by_deadline.remove(&(timed.deadline, seq));
         timed.deadline = timed.deadline.min(now.mono);
+        timed.lost = true;
         self.by_deadline.insert((timed.deadline, seq));
+    }
+
+    /// Gives every lease one fresh window after a pause that ended then: extensions may wait in sockets that nobody read.
+    fn renew(&mut self, resumed: u64) {
+        if resumed <= self.resumed {
+            return;
+        }
+        self.resumed = resumed;
+        for (seq, timed) in self.by_seq.iter_mut().filter(|(_, timed)| !timed.lost) {
+            let deadline = resumed.saturating_add(timed.window_ms).max(timed.deadline);
+            self.by_deadline.remove(&(timed.deadline, *seq));
+            self.by_deadline.insert((deadline, *seq));
+            timed.deadline = deadline;
+        }
     }
 
     /// Those that are over, and those of dead workers.
@@ -102,7 +123,7 @@ impl Watch {
 
     /// Forgets everything: whoever begins to lead gives everybody a fresh window.
     pub(super) fn clear(&mut self) {
-        *self = Watch { begun: self.begun + 1, ..Watch::default() };
+        *self = Watch { begun: self.begun + 1, resumed: self.resumed, ..Watch::default() };
     }
 
     /// Takes what was read of the leases beyond a beat, if that was asked for since the last beginning; whether there is more to ask.
@@ -189,6 +210,9 @@ impl Shared {
         ask.arg(self.key("meta")).arg("beat").arg("observed");
         let [beat, observed] = reply::fixed(self.link.ask(&ask).await?)?;
         let beat = if matches!(beat, redis::Value::Nil) { 0 } else { reply::number(beat)? };
+        if beat < last || matches!(observed, redis::Value::Nil) {
+            self.notices.lose_part();
+        }
         Ok(beat == last && reply::is_text(&observed, &call))
     }
 
@@ -199,7 +223,11 @@ impl Shared {
             self.observe().await?;
         }
         let now = self.clock.now();
-        let over = self.watch.lock().over(expire, now, mark.is_some());
+        let over = {
+            let mut watch = self.watch.lock();
+            watch.renew(self.clock.resumed_at(now));
+            watch.over(expire, now, mark.is_some())
+        };
         let mut due = Due::default();
         if !over.is_empty() {
             due.tasks = self.notice(&over, expire.dead_workers.is_empty()).await?;

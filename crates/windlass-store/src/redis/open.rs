@@ -110,6 +110,12 @@ impl RedisStore {
         Ok(store)
     }
 
+    /// Looks for what is wrong with Redis now. Tests do not wait until it does so by itself.
+    #[doc(hidden)]
+    pub async fn look_around(&self) -> Result<(), Error> {
+        self.shared.look_around().await
+    }
+
     pub(super) async fn begin(
         link: Link,
         base: String,
@@ -138,11 +144,13 @@ impl RedisStore {
             audience: Default::default(),
             due: Default::default(),
             prune: Default::default(),
+            notices: Default::default(),
             closed: Default::default(),
         });
         // Whoever leads the first part seizes the others when it acts there.
         if shared.link.is_first() {
             shared.lead().await?;
+            shared.look().await;
         }
         let mut tasks = JoinSet::new();
         let (ready, listening) = tokio::sync::oneshot::channel();
@@ -155,6 +163,7 @@ impl RedisStore {
         tasks.spawn(Arc::clone(&shared).serve_reports());
         if shared.link.is_first() {
             tasks.spawn(Arc::clone(&shared).keep_leading());
+            tasks.spawn(Arc::clone(&shared).keep_looking());
         }
         // If it cannot listen it polls, and says so in the log.
         let _ = listening.await;

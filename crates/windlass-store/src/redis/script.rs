@@ -77,6 +77,7 @@ scripts! {
     PAUSE = "pause";
     QUEUES = "queues";
     READ = "read";
+    ROLLCALL = "rollcall";
     SLOTS = "slots";
     TOKENS = "tokens";
     TRANSACT = "transact";

@@ -12,6 +12,7 @@ mod held;
 mod honest;
 mod lapsed;
 mod lost;
+mod notices;
 mod replicas;
 mod runs;
 pub(crate) mod sentinel;

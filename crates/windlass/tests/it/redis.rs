@@ -152,6 +152,27 @@ fn a_retry_at_one_broker_right_after_a_cancel_at_another_loses_no_dependent() {
 }
 
 #[test]
+fn a_flushed_redis_shows_in_health() {
+    let redis = Redis::start();
+    let broker = redis.broker();
+    let mut client = broker.client();
+    assert_eq!(client.get("/health").expect(200)["problem"], Value::Null);
+    client.post(TASKS, r#"{"type":"t"}"#).expect(201);
+    redis.say("FLUSHALL");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let health = client.get("/health").expect(200);
+        if health["problem"].as_str().is_some_and(|text| text.contains("Redis lost its data set")) {
+            assert_eq!(health["status"], "ok", "it still serves");
+            return;
+        }
+        assert!(Instant::now() < deadline, "{health}");
+        // sleep: health is only told when asked for.
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
 fn a_slot_fires_once_on_two_brokers() {
     let redis = Redis::start();
     let (first, second) = (redis.broker(), redis.broker());

@@ -92,6 +92,7 @@ impl Machine {
 
     pub(in crate::embedded) fn expired(&mut self, expire: &Expire) -> Result<Due, Error> {
         let now = self.clock.now();
+        self.leases.renew(self.clock.resumed_at(now), now);
         let seqs = self.leases.take_expired(now, &expire.dead_workers, expire.limit);
         let tasks = self.tasks(&seqs)?;
         let next = if tasks.len() < seqs.len() { Some(now.mono) } else { self.leases.next() };

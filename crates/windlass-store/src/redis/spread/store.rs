@@ -40,6 +40,10 @@ impl Store for Spread {
         }
     }
 
+    fn problem(&self) -> Option<String> {
+        self.parts.iter().find_map(|part| part.shared.notices.problem())
+    }
+
     async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {
         self.check_open()?;
         Spread::insert(self, insert).await

@@ -203,3 +203,56 @@ fn disk_bytes(dir: &std::path::Path) -> u64 {
 fn free_bytes(dir: &std::path::Path) -> u64 {
     rustix::fs::statvfs(dir).map_or(u64::MAX, |stat| stat.f_bavail.saturating_mul(stat.f_frsize))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT: u64 = 4 << 20;
+
+    /// On a disk with this much free, which nobody asks about again.
+    fn space(free: u64, reserve_bytes: u64) -> Space {
+        let space = Space::new(PathBuf::from("/"), reserve_bytes, SEGMENT);
+        space.free.store(free, Ordering::Relaxed);
+        space.answered_ms.store(u64::MAX, Ordering::Relaxed);
+        space
+    }
+
+    #[test]
+    fn the_least_reserve_is_enough_for_every_checkpoint() {
+        let reserve = reserve_bytes_min(SEGMENT);
+        for unsaved in [0_u64, 1 << 20, 48 << 20, 1 << 40] {
+            let least = reserve + debt(unsaved);
+            let need = Need { unsaved_bytes: unsaved, rewritten_bytes: SLACK_BYTES };
+            for (free, accepted) in [(least - 1, false), (least, true)] {
+                let space = space(free, reserve);
+                space.note_unsaved(unsaved as usize);
+                assert_eq!(space.admit(0).is_ok(), accepted, "{unsaved} {free}");
+            }
+            assert!(space(least, reserve).has_room_for(need), "{unsaved}");
+            assert!(!space(least - 1, reserve).has_room_for(need), "no more is kept back than is needed");
+        }
+    }
+
+    #[test]
+    fn what_is_on_its_way_counts_until_it_is_answered() {
+        let space = space((100 << 20) + 10 * 3, 100 << 20);
+        let first = space.admit(6).unwrap();
+        assert!(matches!(space.admit(5), Err(Error::NoSpace)));
+        let second = space.admit(4).unwrap();
+        drop((first, second));
+        assert!(space.admit(10).is_ok());
+        assert!(!space.is_short());
+    }
+
+    #[test]
+    fn what_is_not_saved_is_saved_before_new_tasks_are_refused() {
+        let space = space(110 << 20, 100 << 20);
+        space.note_unsaved(1 << 20);
+        assert!(!space.is_tight() && !space.is_short());
+        space.note_unsaved(3 << 20);
+        assert!(space.is_tight() && !space.is_short());
+        space.note_unsaved(6 << 20);
+        assert!(space.is_tight() && space.is_short());
+    }
+}

@@ -142,7 +142,7 @@ async fn progress(history: &History) -> Result<(), Trouble> {
     tokio::time::timeout(PATIENCE, more).await.map_err(stuck)
 }
 
-struct Redis {
+pub(crate) struct Redis {
     child: Child,
     port: u16,
     home: PathBuf,
@@ -150,7 +150,7 @@ struct Redis {
 }
 
 impl Redis {
-    async fn start(home: &Path, synced: bool) -> Result<Redis, Trouble> {
+    pub(crate) async fn start(home: &Path, synced: bool) -> Result<Redis, Trouble> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let home = home.join("redis");
         std::fs::create_dir_all(&home)?;
@@ -160,7 +160,7 @@ impl Redis {
         Ok(redis)
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 

@@ -2,6 +2,7 @@
 //! whoever sleeps or waits moves the time on when nobody else has anything to do.
 
 mod admin;
+mod clock;
 mod dead_groups;
 mod dependents;
 mod events;
@@ -22,6 +23,7 @@ mod workers;
 mod workflows;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -36,13 +38,30 @@ use crate::{Beat, Broker, ClaimRequest, Error, EventKind, Heard, Listener, Setti
 const YEAR_2026: u64 = 1_790_000_000_000;
 
 #[derive(Debug)]
-struct SimulatedClock(Instant);
+struct SimulatedClock {
+    start: Instant,
+    /// By how much the wall clock was set.
+    set_ms: AtomicI64,
+}
+
+impl SimulatedClock {
+    fn new() -> Arc<SimulatedClock> {
+        Arc::new(SimulatedClock { start: Instant::now(), set_ms: AtomicI64::new(0) })
+    }
+
+    fn set(&self, by_ms: i64) {
+        self.set_ms.fetch_add(by_ms, Ordering::SeqCst);
+    }
+}
 
 impl Clock for SimulatedClock {
     fn now(&self) -> Now {
-        let passed = self.0.elapsed().as_millis() as u64;
-        Now { wall: YEAR_2026 + passed, mono: passed }
+        let passed = self.start.elapsed().as_millis() as u64;
+        let set = self.set_ms.load(Ordering::SeqCst);
+        Now { wall: (YEAR_2026 + passed).saturating_add_signed(set), mono: passed, ahead: -set }
     }
+
+    fn resume(&self, _elapsed: u64) {}
 }
 
 pub(crate) fn start() -> Broker {
@@ -50,7 +69,10 @@ pub(crate) fn start() -> Broker {
 }
 
 fn start_with(settings: Settings) -> Broker {
-    let clock = Arc::new(SimulatedClock(Instant::now()));
+    start_on(SimulatedClock::new(), settings)
+}
+
+fn start_on(clock: Arc<SimulatedClock>, settings: Settings) -> Broker {
     let store: Arc<dyn Store> = MemoryStore::new(clock.clone());
     Broker::start(store, clock, settings)
 }

@@ -15,6 +15,7 @@ pub(crate) mod codec;
 mod command;
 mod dirty;
 mod edges;
+mod elapsed;
 mod engine;
 mod flow;
 mod gauges;
@@ -378,7 +379,17 @@ impl Store for EmbeddedStore {
         }
     }
 
+    async fn keep_time(&self) {
+        let shared = Arc::clone(&self.shared);
+        let kept =
+            tokio::task::spawn_blocking(move || elapsed::keep(shared.space.dir(), &*shared.clock)).await;
+        if let Err(error) = kept {
+            tracing::error!(%error, "writing down elapsed time broke off");
+        }
+    }
+
     async fn close(&self) -> Result<(), Error> {
+        self.keep_time().await;
         self.shared.inbox.close(Error::Closed);
         self.shared.dismiss(&Error::Closed);
         let threads = self.threads.lock().take();

@@ -281,7 +281,7 @@ fn gap(listener: &mut Listener) -> Gap {
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_heard_any_more_is_told() {
-    let clock = Arc::new(SimulatedClock(Instant::now()));
+    let clock = SimulatedClock::new();
     let store: Arc<dyn Store> = MemoryStore::new(clock.clone());
     let broker = Broker::start(store.clone(), clock.clone(), Settings::default());
     let mut events = broker.subscribe();

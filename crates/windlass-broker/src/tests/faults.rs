@@ -7,7 +7,7 @@ use super::*;
 use crate::{Failed, Finish, Verdict};
 
 pub(super) fn start_faulty() -> (Broker, Arc<Faulty>) {
-    let clock = Arc::new(SimulatedClock(Instant::now()));
+    let clock = SimulatedClock::new();
     let faulty = Faulty::new(MemoryStore::new(clock.clone()));
     (Broker::start(faulty.clone(), clock, Settings::default()), faulty)
 }

@@ -125,7 +125,7 @@ async fn what_is_not_meant_is_refused() {
 
 /// A store that answers a step late, so that something else can happen first.
 fn start_faulty() -> (Broker, Arc<Faulty>) {
-    let clock = Arc::new(SimulatedClock(Instant::now()));
+    let clock = SimulatedClock::new();
     let store = Faulty::new(MemoryStore::new(clock.clone()));
     (Broker::start(store.clone(), clock, Settings::default()), store)
 }
@@ -181,7 +181,7 @@ async fn a_task_that_changes_meanwhile_is_decided_on_again() {
     }
     broker.cancel(&listed[0].record.id).await.unwrap();
     let record = &listed[1].record;
-    let change = Change::Reprioritised { at: broker.now().wall, priority: Priority(3) };
+    let change = Change::Reprioritised { at: broker.now().wall.into(), priority: Priority(3) };
     let (id, seq, revision) = (record.id.clone(), record.seq, record.revision);
     broker.commit(vec![Transition { id, seq, revision, change }]).await.unwrap();
     let done = ended(&broker, &begun.id).await;

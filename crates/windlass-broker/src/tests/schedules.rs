@@ -188,7 +188,7 @@ async fn many_schedules_fire_in_the_same_second() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fire_whose_answer_was_lost_or_refused_is_not_made_twice() {
-    let clock = Arc::new(SimulatedClock(Instant::now()));
+    let clock = SimulatedClock::new();
     let store = Faulty::new(MemoryStore::new(clock.clone()));
     let broker = Broker::start(store.clone(), clock, Settings::default());
     broker.create_schedule(name("a"), minutely(|_| {})).await.unwrap();

@@ -202,7 +202,7 @@ async fn too_many_dead_letters_are_forgotten_from_the_oldest_on() {
 
 #[tokio::test(start_paused = true)]
 async fn dead_letters_that_others_wait_for_are_forgotten_too() {
-    let clock = Arc::new(SimulatedClock(Instant::now()));
+    let clock = SimulatedClock::new();
     let store = Faulty::new(MemoryStore::new(clock.clone()));
     let settings = Settings { dead_letters_max: Some(10), ..Settings::default() };
     let broker = Broker::start(store.clone(), clock, settings);

@@ -134,6 +134,7 @@ pub(super) fn new_task() -> NewTask {
         scheduled_at: None,
         expires_at: None,
         retention_ms: 3_600_000,
+        counted: crate::task::Counted::default(),
         unique: None,
         key: None,
         body: Body {

@@ -15,6 +15,7 @@ use windlass_core::{Change, Payload};
 use super::EmbeddedStore;
 use super::checkpoint::{self, Bell};
 use super::command::Command;
+use super::elapsed;
 use super::engine::{self, COMMITTERS, Desk, MemoryLimits, Shared};
 use super::gauges::Gauges;
 use super::handover::Limited;
@@ -116,6 +117,7 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
     fs::create_dir_all(&options.dir).map_err(io_error("make the data directory", &options.dir))?;
     let lock = lock(&options.dir)?;
     let format = check_format(&options.dir)?;
+    elapsed::resume(&options.dir, &*clock);
     let block_bytes =
         options.segment_bytes.saturating_mul(2).clamp(BLOCKS_BYTES_MIN, BLOCKS_BYTES_MAX) as u32;
     let mut tables = Tables::open(&options.dir, options.cache_bytes, options.verify_bytes, block_bytes)?;

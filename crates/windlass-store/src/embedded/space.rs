@@ -3,7 +3,7 @@
 //! New tasks are refused while less than the reserve is free. The reserve is for what must go on: reports of running
 //! work, and the checkpoints that let the log be used again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -32,6 +32,10 @@ impl Space {
         let free = AtomicU64::new(free_bytes(&dir));
         let (answered_ms, asking) = Default::default();
         Self { dir, reserve_bytes, since: Instant::now(), free, answered_ms, asking }
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Whether new tasks must wait for room.

@@ -48,6 +48,7 @@ fn task(id: &str) -> NewTask {
         scheduled_at: None,
         expires_at: None,
         retention_ms: 1000,
+        counted: windlass_core::Counted::default(),
         unique: None,
         key: None,
         body,
@@ -181,7 +182,7 @@ async fn the_format_before_is_taken_over() {
     let small = || Options { checkpoint_bytes: 8 << 10, ..options(dir.path()) };
     let store = EmbeddedStore::open(small(), ManualClock::shared()).await.unwrap();
     assert_eq!(fs::read_to_string(dir.path().join("FORMAT")).unwrap(), "windlass-data 5\n");
-    change(&store, "05", |_| Change::Removed { at: 1 }).await;
+    change(&store, "05", |_| Change::Removed { at: 1.into() }).await;
     add(&store, vec![task("40")]).await.unwrap();
     store.close().await.unwrap();
     let store = open(dir.path()).await.unwrap();
@@ -312,11 +313,11 @@ async fn an_id_can_be_used_again_and_again_between_checkpoints() {
     let id = TaskId::new("a").unwrap();
     for _ in 0..3 {
         assert!(store.get(&id).await.unwrap().is_some());
-        change(&store, "a", |_| Change::Removed { at: 1 }).await;
+        change(&store, "a", |_| Change::Removed { at: 1.into() }).await;
         assert!(store.get(&id).await.unwrap().is_none(), "the table's entry does not count any more");
         assert!(matches!(add(&store, vec![task("a")]).await.unwrap()[..], [Inserted::New(_)]));
     }
-    change(&store, "a", |_| Change::Removed { at: 1 }).await;
+    change(&store, "a", |_| Change::Removed { at: 1.into() }).await;
     store.close().await.unwrap();
     let store = open(dir.path()).await.unwrap();
     assert!(store.get(&id).await.unwrap().is_none());

@@ -7,7 +7,8 @@ use parking_lot::Mutex;
 use windlass_core::choice::{Draws, Mode, Queue};
 use windlass_core::transition::{self, Failure};
 use windlass_core::{
-    Change, Name, NewTask, Payload, Priority, Progress, Record, State, StateName, Task, Token, Transition,
+    Change, Name, NewTask, Payload, Priority, Progress, Record, Stamp, State, StateName, Task, Token,
+    Transition,
 };
 use windlass_store::clock::ManualClock;
 use windlass_store::{
@@ -121,6 +122,11 @@ impl Pair {
         name(texts[i])
     }
 
+    /// On both time lines.
+    pub(super) fn now(&self) -> Stamp {
+        self.clock.now().stamp()
+    }
+
     pub(super) fn wall(&self) -> u64 {
         self.clock.now().wall
     }
@@ -178,7 +184,7 @@ impl Pair {
 
     /// Any input, as a worker, a person or a loop could have it.
     fn decide(&mut self, Task { record, body }: &Task) -> Option<Change> {
-        let now = self.wall();
+        let now = self.now();
         let token = match &record.state {
             State::Running(lease) => lease.token,
             _ => record.ended.unwrap_or(Token { number: 0, secret: 0 }),
@@ -251,7 +257,7 @@ impl Pair {
         let limit = 1 + self.draw(20) as usize;
         let due = self.due("due", self.wall(), [self.a.due(limit).await, self.b.due(limit).await]);
         self.commit_decided(due.tasks, |pair, task| {
-            transition::tick(&task.record, pair.wall()).ok().flatten()
+            transition::tick(&task.record, pair.now()).ok().flatten()
         })
         .await;
     }
@@ -261,7 +267,7 @@ impl Pair {
         let due =
             self.due("prunable", self.wall(), [self.a.prunable(limit).await, self.b.prunable(limit).await]);
         self.commit_decided(due.tasks, |pair, task| {
-            transition::remove(&task.record, pair.wall()).ok().flatten()
+            transition::remove(&task.record, pair.now()).ok().flatten()
         })
         .await;
     }
@@ -288,7 +294,7 @@ impl Pair {
 
     async fn lose(&mut self, tasks: Vec<Task>) {
         self.commit_decided(tasks, |pair, Task { record, body }| {
-            transition::lose_lease(record, body, "lease ran out", pair.wall()).ok().flatten()
+            transition::lose_lease(record, body, "lease ran out", pair.now()).ok().flatten()
         })
         .await;
     }
@@ -394,6 +400,6 @@ pub(crate) async fn add_and_remove(store: &Arc<dyn Store>) {
     let answers =
         store.insert(Insert { tasks: tasks.into(), atomic: false, max_depth: None }).await.expect("insert");
     let Inserted::New(Record { id, seq, revision, .. }) = answers[0].clone() else { panic!("{answers:?}") };
-    let change = Change::Removed { at: pair.wall() };
+    let change = Change::Removed { at: pair.wall().into() };
     store.commit(vec![Transition { id, seq, revision, change }]).await.expect("commit");
 }

@@ -7,7 +7,9 @@
 //! Mutant: a broker whose monotonic clock is set along with the wall clock, so that durations do not count elapsed time. The judge must
 //! see it, and one that is handed times that are early, late or missing must see those.
 
-use std::collections::BTreeMap;
+mod slots;
+mod spans;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -20,6 +22,8 @@ use crate::g19_redis::Redis;
 use crate::http::Http;
 use crate::proof::{Outcome, Run, Trouble, verdict};
 use crate::server::{Server, Setup};
+use slots::Slots;
+use spans::{Span, begin, watch};
 
 const HOUR_S: i64 = 3600;
 const SPAN_S: u64 = 3;
@@ -88,32 +92,6 @@ struct Case {
 struct Findings {
     complaints: Vec<String>,
     figures: String,
-}
-
-/// A duration as it was measured from outside, on a clock that nobody set.
-#[derive(Debug)]
-struct Span {
-    what: &'static str,
-    wanted: Duration,
-    /// When it was asked for at the earliest, and at the latest.
-    asked: (Instant, Instant),
-    ended: Option<Instant>,
-}
-
-impl Span {
-    fn complaint(&self) -> Option<String> {
-        let (before, after) = self.asked;
-        let Some(ended) = self.ended else { return Some(format!("{} did not end", self.what)) };
-        if ended.saturating_duration_since(before) + EARLY < self.wanted {
-            return Some(format!(
-                "{} ended early, after {:?}",
-                self.what,
-                ended.saturating_duration_since(before)
-            ));
-        }
-        let late = ended.saturating_duration_since(after) > self.wanted + LATE;
-        late.then(|| format!("{} ended late, after {:?}", self.what, ended.saturating_duration_since(after)))
-    }
 }
 
 impl Case {
@@ -295,120 +273,6 @@ async fn schedule(http: &mut Http, id: &str, cron: &str) -> Result<(), Trouble> 
 
 async fn submit(http: &mut Http, body: Value) -> Result<(), Trouble> {
     expect(http.post("/api/v1/tasks", &body).await?, 201).map(drop)
-}
-
-/// Begins one duration of each kind: a delay, a retry, a snooze and a lease that nobody extends.
-async fn begin(http: &mut Http, when: &'static str, spans: &mut Vec<Span>) -> Result<(), Trouble> {
-    let kinds: [(&'static str, u64); 4] = match when {
-        "before" => [
-            ("delay-before", SPAN_S),
-            ("retry-before", SPAN_S),
-            ("snooze-before", SPAN_S),
-            ("lease-before", LEASE_S),
-        ],
-        _ => [
-            ("delay-after", SPAN_S),
-            ("retry-after", SPAN_S),
-            ("snooze-after", SPAN_S),
-            ("lease-after", LEASE_S),
-        ],
-    };
-    for (what, seconds) in kinds {
-        let mut asked = Instant::now();
-        let queue = format!("of-{what}");
-        let mut body = json!({"id": what, "queue": queue, "type": "t", "max_retries": 5});
-        if what.starts_with("delay") {
-            body["delay_seconds"] = json!(seconds);
-        }
-        submit(http, body).await?;
-        if !what.starts_with("delay") {
-            let lease_s = if what.starts_with("lease") { seconds } else { 60 };
-            asked = Instant::now();
-            let claim = json!({"worker_id": what, "queues": [queue], "max": 1, "lease_seconds": lease_s});
-            let claimed = expect(http.post("/api/v1/claim", &claim).await?, 200)?;
-            let lease = claimed["tasks"][0]["lease"].clone();
-            let (verb, report) = match what.split_once('-').map_or(what, |(kind, _)| kind) {
-                "retry" => {
-                    ("fail", json!({"lease": lease, "error": "as planned", "retry_after_seconds": seconds}))
-                }
-                "snooze" => ("release", json!({"lease": lease, "delay_seconds": seconds})),
-                _ => ("", Value::Null),
-            };
-            if !verb.is_empty() {
-                asked = Instant::now();
-                expect(http.post(&format!("/api/v1/tasks/{what}/{verb}"), &report).await?, 200)?;
-            }
-        }
-        let wanted = Duration::from_secs(seconds);
-        spans.push(Span { what, wanted, asked: (asked, Instant::now()), ended: None });
-    }
-    Ok(())
-}
-
-/// Waits until every duration has ended, or far longer than any may take.
-async fn watch(http: &mut Http, spans: &mut [Span]) -> Result<(), Trouble> {
-    let patience = Instant::now() + Duration::from_secs(LEASE_S) + LATE;
-    while Instant::now() < patience && spans.iter().any(|span| span.ended.is_none()) {
-        for span in spans.iter_mut().filter(|span| span.ended.is_none()) {
-            if state_of(http, span.what).await? == "pending" {
-                span.ended = Some(Instant::now());
-            }
-        }
-        // sleep: the end of a duration is told by the state of the task alone.
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    Ok(())
-}
-
-impl Span {
-    fn figure(&self) -> String {
-        let took = self.ended.map(|ended| ended.saturating_duration_since(self.asked.0).as_secs_f64());
-        format!("{} {}", self.what, took.map_or("never".to_owned(), |took| format!("{took:.1} s")))
-    }
-}
-
-/// The fires of the schedules: how often each slot of each has a task.
-#[derive(Debug, Default)]
-struct Slots(BTreeMap<(String, String), usize>);
-
-impl Slots {
-    async fn read(http: &mut Http) -> Result<Slots, Trouble> {
-        let mut slots = Slots::default();
-        let mut cursor = String::new();
-        loop {
-            let page =
-                expect(http.get(&format!("/api/v1/tasks?limit=1000&queue=slots{cursor}")).await?, 200)?;
-            for task in page["items"].as_array().into_iter().flatten() {
-                // The payload has the slot as people know it; a beat is known by its id, on a clock that is never set.
-                let schedule = task["payload"]["schedule"].as_str().unwrap_or_default();
-                let slot = if schedule == "cron" { &task["payload"]["slot"] } else { &task["id"] };
-                slots.add(schedule, slot.as_str().unwrap_or_default());
-            }
-            match page["next_cursor"].as_str() {
-                Some(next) => cursor = format!("&cursor={next}"),
-                None => return Ok(slots),
-            }
-        }
-    }
-
-    fn add(&mut self, schedule: &str, slot: &str) {
-        *self.0.entry((schedule.to_owned(), slot.to_owned())).or_default() += 1;
-    }
-
-    fn count(&self, schedule: &str) -> usize {
-        self.0.iter().filter(|((of, _), _)| of == schedule).map(|(_, count)| count).sum()
-    }
-
-    fn total(&self) -> usize {
-        self.0.values().sum()
-    }
-
-    fn doubled(&self) -> Vec<String> {
-        let twice = self.0.iter().filter(|(_, count)| **count > 1);
-        twice
-            .map(|((schedule, slot), count)| format!("slot {slot} of {schedule} fired {count} times"))
-            .collect()
-    }
 }
 
 async fn state_of(http: &mut Http, id: &str) -> Result<String, Trouble> {

@@ -380,12 +380,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn keep_time(&self) {
-        let shared = Arc::clone(&self.shared);
-        let kept =
-            tokio::task::spawn_blocking(move || elapsed::keep(shared.space.dir(), &*shared.clock)).await;
-        if let Err(error) = kept {
-            tracing::error!(%error, "writing down elapsed time broke off");
-        }
+        elapsed::keep(Arc::clone(&self.shared)).await;
     }
 
     async fn close(&self) -> Result<(), Error> {
@@ -398,13 +393,5 @@ impl Store for EmbeddedStore {
             joined.map_err(|error| Error::Failed(error.to_string()))?;
         }
         self.shared.failed().map_or(Ok(()), Err)
-    }
-}
-
-impl Drop for EmbeddedStore {
-    /// The threads end by themselves; whoever needs the directory at once calls `close`.
-    fn drop(&mut self) {
-        self.shared.inbox.close(Error::Closed);
-        self.shared.dismiss(&Error::Closed);
     }
 }

@@ -323,10 +323,6 @@ impl Store for Faulty {
         self.pass(Verb::Restore, self.inner.restore(restore)).await
     }
 
-    async fn keep_time(&self) {
-        self.inner.keep_time().await;
-    }
-
     fn groups(&self) -> Option<Groups> {
         self.inner.groups()
     }

@@ -96,6 +96,7 @@ mod taken;
 mod target;
 mod transact;
 mod waits;
+mod wakes;
 mod workflows;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -6,8 +6,10 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
+use super::engine::Shared;
 use crate::clock::Clock;
 
 const NAME: &str = "ELAPSED";
@@ -24,23 +26,26 @@ pub(super) fn resume(dir: &Path, clock: &dyn Clock) {
 }
 
 /// Writes down where elapsed time is, if the wall clock would not say so.
-pub(super) fn keep(dir: &Path, clock: &dyn Clock) {
-    let now = clock.now();
+pub(super) async fn keep(shared: Arc<Shared>) {
+    let now = shared.clock.now();
     if now.ahead <= 0 {
         return;
     }
-    if let Err(error) = replace(dir, &write(now.elapsed())) {
-        tracing::warn!(%error, "cannot write down elapsed time; after a restart delays may end later");
-    }
+    let replaced = move || replace(shared.space.dir(), &write(now.elapsed()));
+    let error = match tokio::task::spawn_blocking(replaced).await {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    tracing::warn!(error, "cannot write down elapsed time; after a restart delays may end later");
 }
 
 fn replace(dir: &Path, text: &str) -> std::io::Result<()> {
-    let path: PathBuf = dir.join(NAME);
     let new = dir.join(format!("{NAME}.new"));
     let mut file = File::create(&new)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    fs::rename(&new, &path)?;
+    fs::rename(&new, dir.join(NAME))?;
     File::open(dir)?.sync_all()
 }
 

@@ -113,6 +113,14 @@ impl Threads {
     }
 }
 
+impl Drop for EmbeddedStore {
+    /// The threads end by themselves; whoever needs the directory at once calls `close`.
+    fn drop(&mut self) {
+        self.shared.inbox.close(Error::Closed);
+        self.shared.dismiss(&Error::Closed);
+    }
+}
+
 fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, Error> {
     fs::create_dir_all(&options.dir).map_err(io_error("make the data directory", &options.dir))?;
     let lock = lock(&options.dir)?;

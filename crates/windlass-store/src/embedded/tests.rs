@@ -1,5 +1,6 @@
 //! What only this store has: files that can be locked, newer or damaged, and threads that can be left behind.
 
+mod clock;
 mod flow;
 
 use std::fs;
@@ -17,7 +18,7 @@ use windlass_core::{Body, Change, Name, NewTask, Payload, Priority, Record, Task
 use super::here::Place;
 use super::tables::{TASKS, Tables, seal};
 use super::{EmbeddedStore, Options};
-use crate::clock::ManualClock;
+use crate::clock::{Clock, ManualClock};
 use crate::store::{Claim, Committed, Durability, Error, Insert, Inserted, List, Store};
 
 fn options(dir: &Path) -> Options {

@@ -11,6 +11,7 @@ use windlass_core::{Change, Name, NewTask, Priority, Progress, Record, State, Ta
 
 use super::link::Args;
 use super::reply::{self, wrong};
+use super::wakes::wake_text;
 use crate::embedded::codec;
 use crate::store::Error;
 
@@ -203,15 +204,6 @@ fn read_progress(bytes: &[u8]) -> Result<Progress, Error> {
     let note = rest.split_first().map(|(_, note)| std::str::from_utf8(note)).transpose();
     let note = note.map_err(|_| damaged())?.map(Box::from);
     Ok(Progress { fraction: f64::from_be_bytes(*fraction), note })
-}
-
-/// When a task wakes, as a row has it (`lua/row.lua`).
-fn wake_text(wakes: Wakes) -> String {
-    match (wakes.wall, wakes.elapsed) {
-        (None, None) => "-".to_owned(),
-        (Some(wall), None) => wall.to_string(),
-        (wall, Some(elapsed)) => format!("{}~{elapsed}", wall.map_or(String::new(), |at| at.to_string())),
-    }
 }
 
 /// What a script must know of a new task beside its own bytes. Tasks that are submitted together mostly share it.

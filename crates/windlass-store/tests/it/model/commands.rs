@@ -7,8 +7,7 @@ use parking_lot::Mutex;
 use windlass_core::choice::{Draws, Mode, Queue};
 use windlass_core::transition::{self, Failure};
 use windlass_core::{
-    Change, Name, NewTask, Payload, Priority, Progress, Record, Stamp, State, StateName, Task, Token,
-    Transition,
+    Change, Name, NewTask, Payload, Priority, Progress, Record, State, StateName, Task, Token, Transition,
 };
 use windlass_store::clock::ManualClock;
 use windlass_store::{
@@ -120,11 +119,6 @@ impl Pair {
     pub(super) fn any(&mut self, texts: &[&str]) -> Name {
         let i = self.draw(texts.len() as u64) as usize;
         name(texts[i])
-    }
-
-    /// On both time lines.
-    pub(super) fn now(&self) -> Stamp {
-        self.clock.now().stamp()
     }
 
     pub(super) fn wall(&self) -> u64 {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use windlass_core::{
     Body, Counted, NewTask, OnConflict, Payload, Priority, Stamp, Task, TaskId, Unique, UniqueKey, retry,
 };
-use windlass_store::{Insert, Inserted};
+use windlass_store::{Clock, Insert, Inserted};
 
 use super::both::same;
 use super::commands::{KEYS, Pair, TYPES};
@@ -38,6 +38,11 @@ impl Pair {
                 _ => {}
             }
         }
+    }
+
+    /// On both time lines.
+    pub(super) fn now(&self) -> Stamp {
+        self.clock.now().stamp()
     }
 
     /// The moment at which a task that is added now was made.

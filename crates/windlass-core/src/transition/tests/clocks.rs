@@ -1,6 +1,7 @@
 //! Durations count elapsed time, whatever the wall clock is set to; times that were named follow it.
 
 use super::*;
+use crate::state::State;
 use crate::task::{Counted, Wakes};
 use crate::time::Stamp;
 

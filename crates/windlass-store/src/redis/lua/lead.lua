@@ -40,10 +40,8 @@ end
 if holder and not mine then
   return call("PTTL", key)
 end
-if tonumber(call("HGET", KEYS[1], "elapsed") or "0") < tonumber(ARGV[7]) then
-  call("HSET", KEYS[1], "elapsed", ARGV[7])
-end
 go_on_when_full()
+call("HSET", KEYS[1], "elapsed", ARGV[7])
 if mine then
   call("PEXPIRE", key, ARGV[5])
   return holder

@@ -12,7 +12,7 @@ struct Tool {
     proves: &'static str,
 }
 
-const TOOLS: [Tool; 7] = [
+const TOOLS: [Tool; 8] = [
     Tool {
         program: "python3",
         package: "python3-venv",
@@ -26,6 +26,8 @@ const TOOLS: [Tool; 7] = [
     },
     Tool { program: "openssl", package: "openssl", proves: "Redis over TLS, whose test fails" },
     Tool { program: "tmux", package: "tmux", proves: "the tests of `windlass top`, which fail" },
+    // Brings the library that G14 has the broker load.
+    Tool { program: "faketime", package: "faketime", proves: "G14 (a clock that is set hurts no duration)" },
     Tool { program: "strace", package: "strace", proves: "G4 (an fsync error is fatal)" },
     Tool { program: "mkfs.ext4", package: "e2fsprogs", proves: "G2 (nothing is lost in a power cut)" },
 ];

@@ -142,7 +142,6 @@ async fn progress(history: &History) -> Result<(), Trouble> {
     tokio::time::timeout(PATIENCE, more).await.map_err(stuck)
 }
 
-/// A Redis of its own, on a free port.
 pub(crate) struct Redis {
     child: Child,
     port: u16,

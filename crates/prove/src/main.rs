@@ -22,6 +22,7 @@ mod g09_crash;
 mod g10_twice;
 mod g12_ledger;
 mod g13_slots;
+mod g14_clock;
 mod g17_term;
 mod g19_redis;
 mod g20_bulk;

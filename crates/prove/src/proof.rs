@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use crate::report;
 use crate::{
     g01_kill, g02_power, g03_damage, g04_fsync, g05_full, g06_final, g07_stale, g08_lease, g09_crash,
-    g10_twice, g12_ledger, g13_slots, g17_term, g19_redis, g20_bulk, g21_graph, g22_freeze,
+    g10_twice, g12_ledger, g13_slots, g14_clock, g17_term, g19_redis, g20_bulk, g21_graph, g22_freeze,
 };
 
 /// How the proofs are run.
@@ -121,6 +121,7 @@ pub(crate) static ALL: [Proof; 17] = [
     proof!("G10", "submitting twice by one id or key makes one task", g10_twice),
     proof!("G12", "nothing vanishes: the books balance", g12_ledger),
     proof!("G13", "a slot fires once, and none is missed under catch-up all", g13_slots),
+    proof!("G14", "a clock set by an hour hurts no duration, and absolute times follow it", g14_clock),
     proof!("G17", "SIGTERM drains and exits 0, and nothing is lost", g17_term),
     proof!(
         "G19",
@@ -136,7 +137,7 @@ pub(crate) static ALL: [Proof; 17] = [
 /// that two take little longer than one. The long form gives each the whole machine.
 const TOGETHER: usize = 2;
 /// Nothing runs beside these: they time workers and slots by the second, or have panics go unheard in the whole process.
-const ALONE: [&str; 3] = ["G3", "G9", "G13"];
+const ALONE: [&str; 4] = ["G3", "G9", "G13", "G14"];
 
 /// Runs the named proofs, or all.
 pub(crate) async fn run_all(names: &[String], run: Run) -> ExitCode {

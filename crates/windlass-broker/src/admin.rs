@@ -5,7 +5,7 @@
 
 use windlass_core::limits::{CONFLICT_TRIES_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use windlass_core::transition::Parents;
-use windlass_core::{Name, Record, Refusal, StateName, Task, TaskId, transition};
+use windlass_core::{Name, Record, Refusal, Stamp, StateName, Task, TaskId, transition};
 use windlass_store::{Committed, List, Observer};
 
 use crate::broker::Broker;
@@ -26,7 +26,7 @@ pub enum Selection {
 /// Payloads that a page of a walk should bring along at most.
 const PAGE_BYTES: usize = 1 << 20;
 
-type Decide = fn(&Record, u64) -> Decision;
+type Decide = fn(&Record, Stamp) -> Decision;
 
 impl Broker {
     pub async fn cancel(&self, id: &TaskId) -> Result<Task, Error> {
@@ -40,7 +40,7 @@ impl Broker {
             let parents = self.waited_for(&task).await?;
             let parents: Vec<(TaskId, &Record)> =
                 parents.iter().map(|parent| (parent.id.clone(), parent)).collect();
-            let change = match transition::retry_behind(&task.record, &parents, self.now().wall) {
+            let change = match transition::retry_behind(&task.record, &parents, self.now()) {
                 Ok(change) => change,
                 Err(refusal) => return Err(refused_retry(refusal, &task.record, &parents)),
             };
@@ -62,7 +62,7 @@ impl Broker {
 
     /// Forgets a finished task before its time.
     pub async fn remove(&self, id: &TaskId) -> Result<(), Error> {
-        let finished = |record: &Record, now| match record.state.is_terminal() {
+        let finished = |record: &Record, now: Stamp| match record.state.is_terminal() {
             true => transition::remove(record, now),
             false => Err(Refusal::WrongState(record.state_name())),
         };
@@ -193,7 +193,7 @@ impl Broker {
     }
 
     async fn change_page(&self, list: &List, records: &[Record], decide: Decide) -> Result<u64, Error> {
-        let now = self.now().wall;
+        let now = self.now().stamp();
         let decided = records.iter().filter_map(|record| {
             let change = decide(record, now).ok().flatten()?;
             Some(change::transition(record, change))
@@ -219,7 +219,7 @@ impl Broker {
             if !list.matches(&record) {
                 return Ok(false);
             }
-            let Ok(Some(change)) = decide(&record, self.now().wall) else { return Ok(false) };
+            let Ok(Some(change)) = decide(&record, self.now().stamp()) else { return Ok(false) };
             match self.commit(vec![change::transition(&record, change)]).await?.pop() {
                 Some(Committed::Done(_)) => return Ok(true),
                 Some(Committed::Conflict) => {}

@@ -13,6 +13,7 @@ use windlass_core::{Now, limits};
 use windlass_store::{Clock, Store};
 
 use crate::change::Progressing;
+use crate::clock_watch::ClockWatch;
 use crate::events::{self, Feed};
 use crate::gather::Gather;
 use crate::loops::{self, Loops};
@@ -104,6 +105,7 @@ pub(crate) struct Inner {
     pub(crate) loops: Loops,
     pub(crate) progressing: Progressing,
     pub(crate) awaited: Awaited,
+    pub(crate) clock_watch: ClockWatch,
     /// Every schedule was looked at since the start.
     pub(crate) cron_began: AtomicBool,
     /// Why the store stopped for good, once it has.
@@ -139,6 +141,7 @@ impl Broker {
                 loops: Loops::default(),
                 progressing: Progressing::default(),
                 awaited: Awaited::default(),
+                clock_watch: ClockWatch::default(),
                 cron_began: AtomicBool::new(false),
                 failed: Mutex::new(None),
                 gate: watch::Sender::new(Gate::default()),

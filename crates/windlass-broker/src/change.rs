@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use windlass_core::limits::CONFLICT_TRIES_MAX;
-use windlass_core::{Change, Now, Outcome, Record, Refusal, Task, TaskId, Transition};
+use windlass_core::{Change, Now, Outcome, Record, Refusal, Stamp, Task, TaskId, Transition};
 use windlass_store::Committed;
 
 use crate::broker::Broker;
@@ -61,11 +61,11 @@ impl Broker {
     pub(crate) async fn change(
         &self,
         id: &TaskId,
-        mut decide: impl FnMut(&Record, u64) -> Decision + Send,
+        mut decide: impl FnMut(&Record, Stamp) -> Decision + Send,
     ) -> Result<Record, Error> {
         for _ in 0..CONFLICT_TRIES_MAX {
             let seen = self.inner.store.peek(id).await?.ok_or(Error::NotFound("task"))?;
-            let change = match decide(&seen, self.now().wall) {
+            let change = match decide(&seen, self.now().stamp()) {
                 Ok(Some(change)) => change,
                 Ok(None) if self.inner.store.are_kept(from_ref(&seen)).await? => return Ok(seen),
                 Ok(None) => continue,
@@ -82,11 +82,11 @@ impl Broker {
     pub(crate) async fn change_task(
         &self,
         id: &TaskId,
-        mut decide: impl FnMut(&Task, u64) -> Decision + Send,
+        mut decide: impl FnMut(&Task, Stamp) -> Decision + Send,
     ) -> Result<Task, Error> {
         for _ in 0..CONFLICT_TRIES_MAX {
             let seen = self.inner.store.get(id).await?.ok_or(Error::NotFound("task"))?;
-            let change = match decide(&seen, self.now().wall) {
+            let change = match decide(&seen, self.now().stamp()) {
                 Ok(Some(change)) => change,
                 Ok(None) if self.inner.store.are_kept(from_ref(&seen.record)).await? => return Ok(seen),
                 Ok(None) => continue,

@@ -27,7 +27,8 @@ pub struct Reason {
 
 impl Broker {
     pub async fn explain(&self, id: &TaskId) -> Result<Explanation, Error> {
-        let record = self.inner.store.peek(id).await?.ok_or(Error::NotFound("task"))?;
+        let mut record = self.inner.store.peek(id).await?.ok_or(Error::NotFound("task"))?;
+        self.show(&mut record);
         let now = self.now().wall;
         let mut reasons = Vec::new();
         let own = own_reason(&record, now);
@@ -241,15 +242,20 @@ fn first_line(error: &str) -> String {
 
 /// "in 4 m 10 s" or "4 m 10 s ago".
 pub(crate) fn distance(at: u64, now: u64) -> String {
-    let seconds = at.abs_diff(now).div_ceil(1000);
+    let length = length(at.abs_diff(now));
+    if at > now { format!("in {length}") } else { format!("{length} ago") }
+}
+
+/// "4 m 10 s".
+pub(crate) fn length(ms: u64) -> String {
+    let seconds = ms.div_ceil(1000);
     let (d, h, m, s) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    let length = match (d, h, m) {
+    match (d, h, m) {
         (0, 0, 0) => format!("{s} s"),
         (0, 0, _) => format!("{m} m {s} s"),
         (0, _, _) => format!("{h} h {m} m"),
         _ => format!("{d} d {h} h"),
-    };
-    if at > now { format!("in {length}") } else { format!("{length} ago") }
+    }
 }
 
 #[cfg(test)]

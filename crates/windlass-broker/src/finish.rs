@@ -4,7 +4,7 @@ use bytes::Bytes;
 use rand::Rng;
 use windlass_core::limits::{BATCH_TASKS_MAX, CHECKPOINT_BYTES_MAX, CONFLICT_TRIES_MAX};
 use windlass_core::transition::{self, Failure};
-use windlass_core::{Change, Name, Now, Payload, Progress, Record, State, TaskId, Token};
+use windlass_core::{Change, Name, Now, Payload, Progress, Record, Stamp, State, TaskId, Token};
 use windlass_store::{Committed, Extend, Extended, Observer};
 
 use crate::broker::Broker;
@@ -124,7 +124,7 @@ impl Broker {
             let (mut done_places, mut done) = (Vec::new(), Vec::new());
             let ids: Vec<TaskId> = open.iter().map(|at| reports[*at].id.clone()).collect();
             let tokens: Vec<Token> = open.iter().map(|at| reports[*at].token).collect();
-            let now = self.now().wall;
+            let now = self.now().stamp();
             for (at, seen) in open.into_iter().zip(self.inner.store.peek_held(&ids, &tokens).await?) {
                 let Some(seen) = seen else {
                     answers[at] = Some(Err(Error::NotFound("task")));
@@ -158,7 +158,7 @@ impl Broker {
         Ok(answers.into_iter().map(|answer| answer.unwrap_or(Err(Error::Busy))).collect())
     }
 
-    async fn judge(&self, seen: &Record, report: &Finish, now: u64) -> Result<Option<Change>, Error> {
+    async fn judge(&self, seen: &Record, report: &Finish, now: Stamp) -> Result<Option<Change>, Error> {
         let token = report.token;
         let decision = match &report.verdict {
             Verdict::Completed { result } => transition::complete(seen, token, result.clone(), now),

@@ -8,6 +8,7 @@ mod admin;
 mod broker;
 mod change;
 mod claim;
+mod clock_watch;
 mod dead_groups;
 mod dependencies;
 mod error;

@@ -6,7 +6,7 @@ use windlass_core::limits::{
     LOOP_STEP_MAX, OPERATION_BY_BYTES_MAX, OPERATION_COUNT_PAGES_MAX, OPERATION_SAMPLE_MAX, PAGE_ROWS_MAX,
 };
 use windlass_core::operation::{Action, Expected, Operation, Order, Standing};
-use windlass_core::{Filter, Name, Record, StateName};
+use windlass_core::{Filter, Name, Record, Stamp, StateName};
 use windlass_store::{List, ListOperations, OperationChange, OperationWritten, Scan, WriteOperation};
 
 use crate::broker::Broker;
@@ -40,8 +40,8 @@ impl Broker {
 
     /// What an operation would do, with bounded effort.
     pub async fn preview_operation(&self, order: &Order) -> Result<Preview, Error> {
-        let now = self.now().wall;
-        let filter = check(order, now)?;
+        let now = self.now().stamp();
+        let filter = check(order, now.wall)?;
         let exact = self.counted(&filter).await?;
         let mut list = List { limit: PAGE_ROWS_MAX, ..List::default() }.narrowed(filter);
         let (mut count, mut would, mut sample) = (0, 0, Vec::new());
@@ -65,7 +65,7 @@ impl Broker {
         Ok(Preview { matched, would_change: Expected { count: would as u64, at_least }, sample })
     }
 
-    async fn would_change(&self, action: &Action, mut rest: &[Record], now: u64) -> Result<usize, Error> {
+    async fn would_change(&self, action: &Action, mut rest: &[Record], now: Stamp) -> Result<usize, Error> {
         let mut count = 0;
         while !rest.is_empty() {
             let (behind, some) = self.behind(action, rest).await?;
@@ -122,7 +122,7 @@ impl Broker {
             behind.extend(more);
             some += count;
         }
-        let (step, transitions) = operation.plan_behind(&found, &behind, cursor, self.now().wall);
+        let (step, transitions) = operation.plan_behind(&found, &behind, cursor, self.now());
         let happened: Vec<Happened> = transitions.iter().map(|it| Happened::of(&it.change)).collect();
         let change = OperationChange::Step { step, transitions };
         let written = match self.write_operation(operation.id.clone(), change).await {

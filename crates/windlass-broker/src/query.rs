@@ -84,7 +84,9 @@ pub struct LoopHealth {
 
 impl Broker {
     pub async fn get(&self, id: &TaskId) -> Result<Task, Error> {
-        self.inner.store.get(id).await?.ok_or(Error::NotFound("task"))
+        let mut task = self.inner.store.get(id).await?.ok_or(Error::NotFound("task"))?;
+        self.show(&mut task.record);
+        Ok(task)
     }
 
     /// Answers when the task has ended or the wait is over, with the task as it is then.
@@ -115,10 +117,12 @@ impl Broker {
 
     /// Tasks that match, newest first. A page may be short, even empty, and still have a next one.
     pub async fn list(&self, list: List) -> Result<Page, Error> {
-        match list.filter.as_ref().and_then(|filter| filter.ids()) {
-            Some(ids) => self.list_named(list, ids).await,
-            None => Ok(self.inner.store.list(list).await?),
-        }
+        let mut page = match list.filter.as_ref().and_then(|filter| filter.ids()) {
+            Some(ids) => self.list_named(list, ids).await?,
+            None => self.inner.store.list(list).await?,
+        };
+        page.tasks.iter_mut().for_each(|task| self.show(&mut task.record));
+        Ok(page)
     }
 
     /// Those of the named tasks that match, newest first.
@@ -234,7 +238,10 @@ impl Broker {
         let oldest = queues.unwrap_or_default().iter().filter_map(|queue| queue.oldest_pending_at).min();
         Health {
             ok: fatal.is_none(),
-            problem: fatal.or_else(|| self.inner.progressing.error()).or_else(|| self.inner.store.problem()),
+            problem: fatal
+                .or_else(|| self.inner.progressing.error())
+                .or_else(|| self.inner.store.problem())
+                .or_else(|| self.inner.clock_watch.problem()),
             store: capabilities.name,
             durability: capabilities.durability,
             replicas: capabilities.replicas,

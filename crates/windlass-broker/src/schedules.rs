@@ -6,7 +6,7 @@ mod standing;
 
 use windlass_core::limits::{CONFLICT_TRIES_MAX, SCHEDULE_PREVIEW_MAX};
 use windlass_core::schedule::{Definition, Fire, Planned, Schedule};
-use windlass_core::{Name, Record, Task, TaskId};
+use windlass_core::{Name, Record, Stamp, Task, TaskId};
 use windlass_store::{ListSchedules, ScheduleChange, ScheduleWritten, WriteSchedule};
 
 use crate::broker::Broker;
@@ -18,8 +18,9 @@ pub(crate) use awaited::Awaited;
 /// A schedule, and what it is about to do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScheduleView {
+    /// Its next slot as the wall clock shows it now.
     pub schedule: Schedule,
-    /// `scheduled`, `late`, `queued`, `paused` or `ended`, in words too.
+    /// `scheduled`, `late`, `queued`, `paused`, `ended` or `clock_set_back`, in words too.
     pub standing: Reason,
 }
 
@@ -33,7 +34,7 @@ pub struct FireView {
 impl Broker {
     /// A schedule with an id that is free.
     pub async fn create_schedule(&self, id: Name, definition: Definition) -> Result<ScheduleView, Error> {
-        let now = self.now().wall;
+        let now = self.now().stamp();
         check(&definition, now)?;
         let schedule = Schedule::new(id, definition, now);
         match self.put(schedule.clone(), None).await? {
@@ -49,7 +50,7 @@ impl Broker {
         id: Name,
         definition: Definition,
     ) -> Result<(ScheduleView, bool), Error> {
-        check(&definition, self.now().wall)?;
+        check(&definition, self.now().stamp())?;
         for _ in 0..CONFLICT_TRIES_MAX {
             if self.inner.store.schedule(&id).await?.is_some() {
                 match self.redefine(&id, |_| definition.clone()).await {
@@ -102,8 +103,8 @@ impl Broker {
     pub async fn run_schedule(&self, id: &Name) -> Result<Task, Error> {
         for _ in 0..CONFLICT_TRIES_MAX {
             let schedule = self.find_schedule(id).await?;
-            let now = self.now().wall;
-            let task = format!("{id}:run:{}", crate::submit::new_id(now));
+            let now = self.now().stamp();
+            let task = format!("{id}:run:{}", crate::submit::new_id(now.wall));
             let task = TaskId::new(&task).expect("the id of a schedule leaves room for a run");
             let tick = schedule.run(task, now);
             let bodies: Vec<_> = tick.tasks.iter().map(|task| task.body.clone()).collect();
@@ -118,7 +119,7 @@ impl Broker {
     /// The next slots of a schedule, as if it were not paused.
     pub async fn next_slots(&self, id: &Name, count: usize) -> Result<Vec<Planned>, Error> {
         let schedule = self.find_schedule(id).await?;
-        Ok(schedule.preview(self.now().wall, count.min(SCHEDULE_PREVIEW_MAX)))
+        Ok(schedule.preview(self.now(), count.min(SCHEDULE_PREVIEW_MAX)))
     }
 
     /// The last fires, newest first, with what became of them.
@@ -147,7 +148,7 @@ impl Broker {
             if definition == seen.definition {
                 return Ok(self.view(seen));
             }
-            let next = seen.redefined(definition, self.now().wall);
+            let next = seen.redefined(definition, self.now());
             match self.put(next.clone(), Some(seen.revision)).await? {
                 ScheduleWritten::Conflict => {}
                 ScheduleWritten::Missing => return Err(Error::NotFound("schedule")),
@@ -163,14 +164,17 @@ impl Broker {
         self.progressed(self.inner.store.write_schedule(write).await, self.now())
     }
 
-    fn view(&self, schedule: Schedule) -> ScheduleView {
-        let standing = standing::of(&schedule, self.now().wall);
+    fn view(&self, mut schedule: Schedule) -> ScheduleView {
+        let now = self.now().stamp();
+        let standing = standing::of(&schedule, now);
+        schedule.progress.wake_at = schedule.progress.wake_at.map(|at| schedule.definition.shown(at, now));
         ScheduleView { schedule, standing }
     }
 }
 
 /// A schedule that would never fire is a mistake.
-fn check(definition: &Definition, now: u64) -> Result<(), Error> {
+fn check(definition: &Definition, now: Stamp) -> Result<(), Error> {
+    let now = definition.clock(now);
     if definition.next_slot(now).is_some() {
         return Ok(());
     }

@@ -6,7 +6,9 @@ use std::vec;
 
 use rand::Rng;
 use windlass_core::limits::{BATCH_DEPENDENCIES_MAX, BATCH_TASKS_MAX};
-use windlass_core::{Body, Links, Name, NewTask, Payload, Priority, Task, TaskId, Unique, retry};
+use windlass_core::{
+    Body, Counted, Links, Name, NewTask, Payload, Priority, Record, Stamp, Task, TaskId, Unique, retry,
+};
 use windlass_store::{Insert, Inserted};
 
 use crate::broker::Broker;
@@ -95,7 +97,7 @@ impl ExactSizeIterator for Answers {}
 
 impl Broker {
     pub async fn submit(&self, submit: Submit) -> Result<Submitted, Error> {
-        let task = resolve(submit, self.inner.clock.wall());
+        let task = resolve(submit, self.now().stamp());
         let body = task.body.clone();
         match self.insert_gathered(vec![task]).await?.pop() {
             Some(outcome) => answer(outcome, body),
@@ -132,7 +134,7 @@ impl Broker {
         }
         let count = |submit: &Submit| submit.links.as_ref().map_or(0, |links| links.dependencies.len());
         bounded(batch.iter().map(count).sum(), BATCH_DEPENDENCIES_MAX)?;
-        let now = self.inner.clock.wall();
+        let now = self.now().stamp();
         Ok(batch.into_iter().map(|submit| resolve(submit, now)).collect())
     }
 
@@ -158,7 +160,10 @@ impl Broker {
         began: Instant,
     ) -> Result<Vec<Inserted>, Error> {
         let now = self.now();
-        let inserted = self.progressed(inserted, now)?;
+        let mut inserted = self.progressed(inserted, now)?;
+        if now.ahead != 0 {
+            inserted.iter_mut().filter_map(record_of).for_each(|record| self.show(record));
+        }
         let happened = inserted.iter().flat_map(|outcome| match outcome {
             Inserted::New(record) => [Some((Happened::Submitted, record)), None],
             Inserted::Replaced { new, old } => {
@@ -168,6 +173,16 @@ impl Broker {
         });
         self.happened(happened.flatten(), Some(began.elapsed()), now);
         Ok(inserted)
+    }
+}
+
+/// The record that answers a submit.
+fn record_of(outcome: &mut Inserted) -> Option<&mut Record> {
+    match outcome {
+        Inserted::New(record) => Some(record),
+        Inserted::Replaced { new, .. } => Some(new),
+        Inserted::Same(task) | Inserted::Live(task) => Some(&mut task.record),
+        _ => None,
     }
 }
 
@@ -207,25 +222,26 @@ fn refusal(outcome: Inserted) -> Error {
     }
 }
 
-pub(crate) fn resolve(submit: Submit, now: u64) -> NewTask {
+pub(crate) fn resolve(submit: Submit, now: Stamp) -> NewTask {
     let (id, fingerprint) = match submit.id {
         // Without a fingerprint nothing can repeat this submit: a taken id is a clash.
         Some(id) => (id, submit.fingerprint.or_else(|| Some(rand::random()))),
-        None => (new_id(now), None),
+        None => (new_id(now.wall), None),
     };
     NewTask {
         id,
         queue: submit.queue,
         kind: submit.kind,
         priority: submit.priority,
-        created_at: now,
+        created_at: now.wall,
         scheduled_at: match submit.start {
             Start::Now => None,
             Start::At(at) => Some(at),
-            Start::AfterMs(ms) => Some(now.saturating_add(ms)),
+            Start::AfterMs(ms) => Some(now.wall.saturating_add(ms)),
         },
         expires_at: submit.expires_at,
         retention_ms: submit.retention_ms,
+        counted: Counted { ahead: now.ahead, delayed: matches!(submit.start, Start::AfterMs(_)) },
         unique: submit.unique,
         key: submit.key,
         body: Body {

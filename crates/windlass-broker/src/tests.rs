@@ -2,6 +2,7 @@
 //! whoever sleeps or waits moves the time on when nobody else has anything to do.
 
 mod admin;
+mod clock;
 mod dead_groups;
 mod dependents;
 mod events;
@@ -23,7 +24,7 @@ mod workers;
 mod workflows;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -41,19 +42,29 @@ const YEAR_2026: u64 = 1_790_000_000_000;
 struct SimulatedClock {
     start: Instant,
     resumed: AtomicU64,
+    /// By how much the wall clock was set.
+    set_ms: AtomicI64,
 }
 
 impl SimulatedClock {
     fn shared() -> Arc<SimulatedClock> {
-        Arc::new(Self { start: Instant::now(), resumed: AtomicU64::new(0) })
+        let (start, resumed, set_ms) = (Instant::now(), AtomicU64::new(0), AtomicI64::new(0));
+        Arc::new(SimulatedClock { start, resumed, set_ms })
+    }
+
+    fn set(&self, by_ms: i64) {
+        self.set_ms.fetch_add(by_ms, Ordering::SeqCst);
     }
 }
 
 impl Clock for SimulatedClock {
     fn now(&self) -> Now {
         let passed = self.start.elapsed().as_millis() as u64;
-        Now { wall: YEAR_2026 + passed, mono: passed }
+        let set = self.set_ms.load(Ordering::SeqCst);
+        Now { wall: (YEAR_2026 + passed).saturating_add_signed(set), mono: passed, ahead: -set }
     }
+
+    fn resume(&self, _elapsed: u64) {}
 
     fn resumed_at(&self, _now: Now) -> u64 {
         self.resumed.load(Ordering::SeqCst)
@@ -65,7 +76,10 @@ pub(crate) fn start() -> Broker {
 }
 
 fn start_with(settings: Settings) -> Broker {
-    let clock = SimulatedClock::shared();
+    start_on(SimulatedClock::shared(), settings)
+}
+
+fn start_on(clock: Arc<SimulatedClock>, settings: Settings) -> Broker {
     let store: Arc<dyn Store> = MemoryStore::new(clock.clone());
     Broker::start(store, clock, settings)
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use windlass_core::limits::{PAGE_ROWS_MAX, WORKFLOW_EDGES_MAX};
 use windlass_core::workflow::{node_name, task_id};
-use windlass_core::{Links, Name, NewTask, StateName, Task, TaskId, Workflow, transition};
+use windlass_core::{Links, Name, NewTask, Stamp, StateName, Task, TaskId, Workflow, transition};
 use windlass_store::{Committed, InsertWorkflow, Inserted, ListWorkflows, Span, WorkflowInserted};
 
 use crate::broker::Broker;
@@ -65,8 +65,8 @@ pub struct NodeView {
 
 impl Broker {
     pub async fn submit_workflow(&self, submit: SubmitWorkflow) -> Result<SubmittedWorkflow, Error> {
-        let now = self.now().wall;
-        let made = || Name::new(new_id(now).as_str()).expect("an id is a valid name");
+        let now = self.now().stamp();
+        let made = || Name::new(new_id(now.wall).as_str()).expect("an id is a valid name");
         let id = submit.id.unwrap_or_else(made);
         let fingerprint = submit.fingerprint.unwrap_or_else(rand::random);
         let names: Vec<Name> = submit.nodes.iter().map(|node| node.name.clone()).collect();
@@ -74,7 +74,7 @@ impl Broker {
         let tasks = nodes.collect::<Result<Vec<NewTask>, Error>>()?;
         bounded(tasks.iter().map(|task| task.body.dependencies().len()).sum(), WORKFLOW_EDGES_MAX)?;
         let max_depth = self.inner.settings.max_depth;
-        let insert = InsertWorkflow { id, created_at: now, fingerprint, tasks, max_depth };
+        let insert = InsertWorkflow { id, created_at: now.wall, fingerprint, tasks, max_depth };
         let began = Instant::now();
         let inserted = self.inner.store.insert_workflow(insert).await;
         let now = self.now();
@@ -125,7 +125,7 @@ impl Broker {
             let page =
                 self.inner.store.span(Span { from: next, end: workflow.end(), limit: WALK_NODES }).await?;
             from = page.next;
-            let now = self.now().wall;
+            let now = self.now();
             let decided = page.tasks.iter().filter_map(|task| {
                 let change = transition::cancel(&task.record, now).ok().flatten()?;
                 Some(change::transition(&task.record, change))
@@ -148,7 +148,7 @@ impl Broker {
     }
 }
 
-fn new_task(workflow: &Name, node: Node, now: u64) -> Result<NewTask, Error> {
+fn new_task(workflow: &Name, node: Node, now: Stamp) -> Result<NewTask, Error> {
     let long =
         |name: &Name| Error::Invalid { field: "tasks", message: format!("{name}: the name is too long") };
     let id = |name: &Name| task_id(workflow, name).ok_or_else(|| long(name));

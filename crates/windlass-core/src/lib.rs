@@ -29,8 +29,10 @@ pub use histogram::Histogram;
 pub use ids::{InvalidName, Name, TaskId, Token};
 pub use priority::{Class, Priority};
 pub use state::{CancelReason, Lease, State, StateName};
-pub use task::{Attempt, Body, Checkpoint, Links, NewTask, Outcome, Payload, Progress, Record, Task};
-pub use time::Now;
+pub use task::{
+    Attempt, Body, Checkpoint, Counted, Links, NewTask, Outcome, Payload, Progress, Record, Task, Wakes,
+};
+pub use time::{Now, Stamp};
 pub use transition::{Change, Ended, Refusal, Transition};
 pub use unique::{Hold, OnConflict, Unique, UniqueKey};
 pub use workflow::Workflow;

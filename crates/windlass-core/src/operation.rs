@@ -18,6 +18,7 @@ use crate::ids::{Name, TaskId};
 use crate::limits::CONFLICT_TRIES_MAX;
 use crate::priority::Priority;
 use crate::task::Record;
+use crate::time::Stamp;
 use crate::transition::{self, Change, Refusal, Transition};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -156,7 +157,7 @@ impl Operation {
 
     /// Decides about tasks that match. They are those of a page that reached down to `cursor`, or, while there are tasks to
     /// look at again, those of them that still match, and then `cursor` is the present one. None of them waited for others.
-    pub fn plan(&self, found: &[Record], cursor: u64, now: u64) -> (Step, Vec<Transition>) {
+    pub fn plan(&self, found: &[Record], cursor: u64, now: impl Into<Stamp>) -> (Step, Vec<Transition>) {
         self.plan_behind(found, &Behind::new(), cursor, now)
     }
 
@@ -166,9 +167,10 @@ impl Operation {
         found: &[Record],
         behind: &Behind,
         cursor: u64,
-        now: u64,
+        now: impl Into<Stamp>,
     ) -> (Step, Vec<Transition>) {
-        let mut step = Step { revision: self.revision, at: now, cursor, skipped: 0, failed: 0 };
+        let now = now.into();
+        let mut step = Step { revision: self.revision, at: now.wall, cursor, skipped: 0, failed: 0 };
         if self.tries as usize >= CONFLICT_TRIES_MAX {
             step.failed = found.len() as u64;
             return (step, Vec::new());
@@ -217,7 +219,7 @@ impl Action {
 
     /// What it does to some tasks; those that it does nothing to are left out. A retried task waits again for what it depends
     /// on, and it can only do that behind tasks that live or are retried with it: so the oldest are decided on first.
-    pub fn decide_all(&self, found: &[Record], behind: &Behind, now: u64) -> Vec<Transition> {
+    pub fn decide_all(&self, found: &[Record], behind: &Behind, now: Stamp) -> Vec<Transition> {
         let mut found: Vec<&Record> = found.iter().collect();
         if !behind.is_empty() {
             found.sort_by_key(|record| record.seq);
@@ -248,7 +250,7 @@ impl Action {
     }
 
     /// For a task that does not wait for others.
-    pub fn decide(&self, record: &Record, now: u64) -> Result<Option<Change>, Refusal> {
+    pub fn decide(&self, record: &Record, now: impl Into<Stamp>) -> Result<Option<Change>, Refusal> {
         match self {
             Action::Retry => transition::retry(record, now),
             Action::Cancel => transition::cancel(record, now),

@@ -2,7 +2,7 @@
 //!
 //! **Slots.** A pattern and a time zone name an endless row of *slots*, moments in UTC (`timing`). A schedule remembers up to
 //! where its row is decided (`cursor`) and nothing about the rest, so a slot is decided once, in order, whatever the wall
-//! clock does: a clock that goes back finds the cursor ahead of it and fires nothing again.
+//! clock does: a clock that goes back finds the cursor ahead of it and fires nothing again, until a slot comes that has not fired.
 //!
 //! **Fires.** [`Schedule::tick`] looks at the slots between the cursor and now and returns an [`Advance`] and the tasks to
 //! add. The store writes both in one commit under the revision that was seen, and the id of a task is made of schedule and
@@ -14,7 +14,8 @@
 //! **Daylight saving time.** A pattern that names its hours (`30 2 * * *`, `0 9-17 * * *`) fires once for every time of day that
 //! it names: at the moment of the jump for times that the clock jumps over, and only the first time for times that come twice.
 //! A pattern whose hours begin with `*` (`*/10 * * * *`) follows the clock as it runs: times that are jumped over do not
-//! exist, times that come twice fire twice. `@every` counts seconds and knows no clock.
+//! exist, times that come twice fire twice. `@every` counts elapsed time ([`crate::time`]): its slots, its cursor and its `wake_at`
+//! are moments of elapsed time, and no change of the wall clock delays, repeats or skips one.
 
 mod decide;
 mod fire;
@@ -25,11 +26,15 @@ mod timing;
 use crate::ids::{Name, TaskId};
 use crate::limits::SCHEDULE_FIRES_KEPT_MAX;
 use crate::priority::Priority;
-use crate::task::Body;
+use crate::task::{Body, Wakes};
+use crate::time::Stamp;
 
 pub use decide::{Advance, Tick};
 pub use fire::{PLACEHOLDER, Planned};
 pub use timing::{InvalidTiming, Timing};
+
+/// A clock that is behind by less was not set back: brokers on one store agree no better.
+const SET_BACK_MS: u64 = 1000;
 
 /// A schedule as it is stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,7 +80,7 @@ pub struct Template {
     pub body: Body,
 }
 
-/// Where a schedule stands.
+/// Where a schedule stands, on the clock of its definition ([`Definition::clock`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// Every slot up to here is decided.
@@ -93,7 +98,7 @@ pub struct Progress {
 /// One task that the schedule made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fire {
-    /// The moment it stands for; for a run by hand, when it was asked for.
+    /// The moment it stands for, on the wall clock of that time; for a run by hand, when it was asked for.
     pub slot: u64,
     pub fired_at: u64,
     pub task: TaskId,
@@ -158,6 +163,17 @@ impl CatchUp {
 }
 
 impl Definition {
+    /// `now` on the clock that its slots belong to.
+    pub fn clock(&self, now: impl Into<Stamp>) -> u64 {
+        let now = now.into();
+        if self.timing.is_steady() { now.elapsed() } else { now.wall }
+    }
+
+    /// A moment of that clock as the wall clock shows it while it is set as it is now.
+    pub fn shown(&self, at: u64, now: Stamp) -> u64 {
+        if self.timing.is_steady() { now.shown(at) } else { at }
+    }
+
     /// The first slot after `after`; `None` when there is none any more.
     pub fn next_slot(&self, after: u64) -> Option<u64> {
         let earliest = self.starts_at.unwrap_or(0);
@@ -168,6 +184,25 @@ impl Definition {
 }
 
 impl Schedule {
+    /// When it must be looked at again, on either time line.
+    pub fn wakes(&self) -> Wakes {
+        match (self.definition.timing.is_steady(), self.progress.wake_at) {
+            (true, elapsed) => Wakes { wall: None, elapsed },
+            (false, wall) => Wakes { wall, elapsed: None },
+        }
+    }
+
+    /// Whether the wall clock was set back to before slots that have fired: the slot that it waits for now.
+    pub fn set_back(&self, now: Stamp) -> Option<u64> {
+        if self.definition.paused
+            || self.progress.cursor <= self.definition.clock(now).saturating_add(SET_BACK_MS)
+        {
+            return None;
+        }
+        let next = self.progress.wake_at?;
+        self.definition.next_slot(self.definition.clock(now)).filter(|slot| *slot < next).map(|_| next)
+    }
+
     /// Carries out an advance that was decided on this very revision.
     pub fn advance(&mut self, advance: &Advance) {
         self.revision += 1;

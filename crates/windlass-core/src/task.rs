@@ -6,6 +6,7 @@ use crate::ids::{Name, TaskId, Token};
 use crate::priority::Priority;
 use crate::retry;
 use crate::state::{State, StateName};
+use crate::time::Stamp;
 use crate::unique::{Hold, Unique};
 
 /// Opaque to the broker; JSON text is passed on as it came.
@@ -59,10 +60,20 @@ pub struct NewTask {
     pub scheduled_at: Option<u64>,
     pub expires_at: Option<u64>,
     pub retention_ms: u64,
+    pub counted: Counted,
     pub unique: Option<Box<Unique>>,
     /// Whose share of the queue it takes, and whose limit it counts towards, see [`crate::flow`].
     pub key: Option<Name>,
     pub body: Body,
+}
+
+/// From where the durations of a new task count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counted {
+    /// How far elapsed time was ahead of the wall clock at `created_at`, see [`crate::time`].
+    pub ahead: i64,
+    /// `scheduled_at` was given as a delay, so it counts elapsed time; else it is a time of the wall clock.
+    pub delayed: bool,
 }
 
 /// Everything about a task that changes, and what is needed to index and decide without its body.
@@ -81,6 +92,9 @@ pub struct Record {
     pub ready_at: u64,
     pub priority: Priority,
     pub state: State,
+    /// Set if the time of the state (or, while it is blocked, `scheduled_at`) counts elapsed time: how far that was ahead of the
+    /// wall clock when the time was set. Without it a start is a time of the wall clock; for an end it means zero.
+    pub ahead: Option<i64>,
     /// Attempts begun, those given back excepted.
     pub attempts: u32,
     /// Attempts that ended by a lost lease.
@@ -108,6 +122,20 @@ pub struct Record {
     pub unique: Option<Box<Hold>>,
     /// What a worker saved of its work, for the attempts that follow.
     pub checkpoint: Option<Box<Checkpoint>>,
+}
+
+/// When a task must be looked at again, on either time line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Wakes {
+    pub wall: Option<u64>,
+    pub elapsed: Option<u64>,
+}
+
+impl Wakes {
+    /// The first of them, as the wall clock shows it while it is set as it is now.
+    pub fn first(self, now: Stamp) -> Option<u64> {
+        self.wall.into_iter().chain(self.elapsed.map(|at| now.shown(at))).min()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -165,6 +193,13 @@ pub struct Progress {
     pub note: Option<Box<str>>,
 }
 
+impl NewTask {
+    /// When it was submitted.
+    pub fn stamp(&self) -> Stamp {
+        Stamp { wall: self.created_at, ahead: self.counted.ahead }
+    }
+}
+
 impl Task {
     /// All that may be long: what counts towards [`crate::limits::ANSWER_BYTES_MAX`].
     pub fn bytes(&self) -> usize {
@@ -212,6 +247,8 @@ impl Record {
             Some(at) if at > new.created_at => State::Scheduled { at },
             _ => State::Pending,
         };
+        let Counted { ahead, delayed } = new.counted;
+        let waits = state != State::Pending;
         Record {
             id: new.id.clone(),
             queue,
@@ -222,6 +259,7 @@ impl Record {
             ready_at: new.created_at,
             priority: new.priority,
             state,
+            ahead: (delayed && waits).then_some(ahead),
             attempts: 0,
             crashes: 0,
             awaited: false,
@@ -238,7 +276,7 @@ impl Record {
             result: None,
             history: Vec::new(),
             progress: None,
-            unique: new.unique.as_ref().map(|unique| Box::new(Hold::new(unique, new.created_at))),
+            unique: new.unique.as_ref().map(|unique| Box::new(Hold::new(unique, new.stamp()))),
             checkpoint: None,
         }
     }
@@ -248,22 +286,47 @@ impl Record {
     }
 
     /// When a live task must be looked at again ([`crate::transition::tick`]); a running one has its lease instead.
-    pub fn wake_at(&self) -> Option<u64> {
-        match self.state {
-            State::Scheduled { at } | State::Retrying { at } => {
-                Some(self.expires_at.map_or(at, |expires| at.min(expires)))
+    pub fn wakes(&self) -> Wakes {
+        let expires = self.expires_at;
+        match (&self.state, self.ahead) {
+            (State::Scheduled { at } | State::Retrying { at }, Some(ahead)) => {
+                Wakes { wall: expires, elapsed: Some(at.saturating_add_signed(ahead)) }
             }
-            State::Blocked { .. } | State::Pending => self.expires_at,
-            _ => None,
+            (State::Scheduled { at } | State::Retrying { at }, None) => {
+                Wakes { wall: Some(expires.map_or(*at, |expires| expires.min(*at))), elapsed: None }
+            }
+            (State::Blocked { .. } | State::Pending, _) => Wakes { wall: expires, elapsed: None },
+            _ => Wakes::default(),
         }
     }
 
-    /// When a finished task has been kept long enough. One whose end others have yet to be told is kept.
-    pub fn prune_at(&self) -> Option<u64> {
-        if self.must_tell() {
-            return None;
+    /// `now` as the clock shows it that the time of the state belongs to.
+    pub(crate) fn clock_of_state(&self, now: Stamp) -> u64 {
+        self.ahead.map_or(now.wall, |ahead| now.elapsed().saturating_add_signed(ahead.saturating_neg()))
+    }
+
+    /// The record as people read it while the wall clock is set as it is now: times that count elapsed time move with it.
+    pub fn show(&mut self, now: Stamp) {
+        if let (State::Scheduled { at } | State::Retrying { at }, Some(ahead)) = (&mut self.state, self.ahead)
+        {
+            let due = now.shown(at.saturating_add_signed(ahead));
+            self.scheduled_at = self.scheduled_at.map(|start| if start == *at { due } else { start });
+            (*at, self.ahead) = (due, Some(now.ahead));
         }
-        self.ended_at().map(|at| at.saturating_add(self.retention_ms))
+        if let Some(until) = self.unique.as_mut().and_then(|hold| hold.until.as_mut()) {
+            *until = now.shown(*until);
+        }
+    }
+
+    /// When a finished task has been kept long enough, on elapsed time. One whose end others have yet to be told is kept.
+    pub fn prune_at(&self) -> Option<u64> {
+        if self.must_tell() { None } else { self.kept_until() }
+    }
+
+    /// The same whether or not others have yet to be told.
+    pub fn kept_until(&self) -> Option<u64> {
+        let ended_at = self.ended_at()?.saturating_add_signed(self.ahead.unwrap_or(0));
+        Some(ended_at.saturating_add(self.retention_ms))
     }
 
     /// Whether it ended in a way that decides about those who wait for it. A dead letter does not: it may be retried.

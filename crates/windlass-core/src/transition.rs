@@ -23,78 +23,84 @@ use crate::ids::{Name, TaskId, Token};
 use crate::priority::Priority;
 use crate::state::{CancelReason, StateName};
 use crate::task::Payload;
+use crate::time::Stamp;
 
 /// What happened to a task. It carries every number it needs, so that replaying it gives the same record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
     Claimed {
-        at: u64,
+        at: Stamp,
         token: Token,
         worker: Name,
         lease_ms: u64,
     },
     Completed {
-        at: u64,
+        at: Stamp,
         result: Option<Payload>,
     },
-    /// The attempt failed: `retry_at` says when to try again, `None` makes it a dead letter.
+    /// The attempt failed: `retry_at` says when to try again, counted from `at`; `None` makes it a dead letter.
     Failed {
-        at: u64,
+        at: Stamp,
         error: Box<str>,
         retry_at: Option<u64>,
     },
     /// The lease was lost; `dead` when the limit of crashes is reached.
     LeaseLost {
-        at: u64,
+        at: Stamp,
         error: Box<str>,
         dead: bool,
     },
-    /// The worker gave it back, to start again at once or not before `until`.
+    /// The worker gave it back, to start again at once or not before `until`, counted from `at`.
     Released {
-        at: u64,
+        at: Stamp,
         until: Option<u64>,
     },
     Cancelled {
-        at: u64,
+        at: Stamp,
         reason: CancelReason,
     },
     /// The worker saved what the next attempt shall begin with; an empty one takes the last one away.
     Checkpointed {
-        at: u64,
+        at: Stamp,
         bytes: Bytes,
     },
     /// Its time came.
     Promoted {
-        at: u64,
+        at: Stamp,
     },
     /// A manual retry: attempts are counted anew. It waits for these tasks again, mostly none.
     Requeued {
-        at: u64,
+        at: Stamp,
         after: Box<[TaskId]>,
     },
     /// Tasks that it waited for completed: this many of them.
     Settled {
-        at: u64,
+        at: Stamp,
         count: u32,
     },
     /// A person gave it another priority; it goes to the end of that one's line.
     Reprioritised {
-        at: u64,
+        at: Stamp,
         priority: Priority,
     },
     /// A person put it into another queue, at the end of its line there.
     Moved {
-        at: u64,
+        at: Stamp,
         queue: Name,
     },
     /// The task is forgotten: retention ended, or its queue or the dead letters were cleared.
     Removed {
-        at: u64,
+        at: Stamp,
     },
 }
 
 impl Change {
+    /// When it happened, on the wall clock.
     pub fn at(&self) -> u64 {
+        self.stamp().wall
+    }
+
+    pub fn stamp(&self) -> Stamp {
         match self {
             Change::Claimed { at, .. }
             | Change::Completed { at, .. }

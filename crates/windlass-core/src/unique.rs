@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::limits::UNIQUE_KEY_BYTES_MAX;
 use crate::state::{CancelReason, State};
 use crate::task::Record;
+use crate::time::Stamp;
 use crate::transition::{Change, tick};
 
 /// Any text of 1 to [`UNIQUE_KEY_BYTES_MAX`] bytes. Cheap to clone.
@@ -81,18 +82,21 @@ impl OnConflict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
     pub key: UniqueKey,
+    /// On elapsed time.
     pub until: Option<u64>,
 }
 
 impl Hold {
-    pub fn new(unique: &Unique, submitted_at: u64) -> Self {
-        let until = unique.for_ms.map(|ms| submitted_at.saturating_add(ms));
+    pub fn new(unique: &Unique, submitted: impl Into<Stamp>) -> Self {
+        let submitted = submitted.into();
+        let until = unique.for_ms.map(|ms| submitted.elapsed().saturating_add(ms));
         Self { key: unique.key.clone(), until }
     }
 
     /// Whether the time for which the key was asked is over.
-    pub fn is_over(&self, now: u64) -> bool {
-        self.until.is_some_and(|until| until <= now)
+    pub fn is_over(&self, now: impl Into<Stamp>) -> bool {
+        let now = now.into();
+        self.until.is_some_and(|until| until <= now.elapsed())
     }
 }
 
@@ -110,7 +114,8 @@ pub enum Contest {
 }
 
 /// `holder` is the task that took the key last, whatever became of it since.
-pub fn contend(rule: OnConflict, holder: Option<&Record>, now: u64) -> Contest {
+pub fn contend(rule: OnConflict, holder: Option<&Record>, now: impl Into<Stamp>) -> Contest {
+    let now = now.into();
     let Some(holder) = holder.filter(|holder| holder.holds_key(now)) else { return Contest::Free };
     // A task that expired is dead, only not noticed yet.
     if let Ok(Some(change @ Change::Cancelled { .. })) = tick(holder, now) {
@@ -125,7 +130,8 @@ pub fn contend(rule: OnConflict, holder: Option<&Record>, now: u64) -> Contest {
 
 impl Record {
     /// Whether nobody else may have this task's key.
-    pub fn holds_key(&self, now: u64) -> bool {
+    pub fn holds_key(&self, now: impl Into<Stamp>) -> bool {
+        let now = now.into();
         !self.state.is_terminal() && self.unique.as_ref().is_some_and(|hold| !hold.is_over(now))
     }
 
@@ -152,6 +158,7 @@ mod tests {
             scheduled_at: None,
             expires_at,
             retention_ms: 1000,
+            counted: crate::task::Counted::default(),
             key: None,
             unique: Some(Box::new(Unique {
                 key: UniqueKey::new("k").unwrap(),
@@ -204,7 +211,7 @@ mod tests {
             let record = holder(state, None, None);
             assert_eq!(contend(OnConflict::Return, Some(&record), NOW), Contest::Return);
             assert_eq!(contend(OnConflict::Reject, Some(&record), NOW), Contest::Reject);
-            let replaced = Change::Cancelled { at: NOW, reason: CancelReason::Replaced };
+            let replaced = Change::Cancelled { at: NOW.into(), reason: CancelReason::Replaced };
             assert_eq!(contend(OnConflict::Replace, Some(&record), NOW), Contest::Evict(replaced));
         }
         let reason = CancelReason::Asked;
@@ -228,7 +235,7 @@ mod tests {
     fn what_expired_gives_way_whatever_the_rule() {
         let record = holder(State::Pending, None, Some(NOW));
         assert_eq!(contend(OnConflict::Reject, Some(&record), NOW - 1), Contest::Reject);
-        let expired = Change::Cancelled { at: NOW, reason: CancelReason::Expired };
+        let expired = Change::Cancelled { at: NOW.into(), reason: CancelReason::Expired };
         for rule in OnConflict::ALL {
             assert_eq!(contend(rule, Some(&record), NOW), Contest::Evict(expired.clone()));
         }

@@ -1,21 +1,26 @@
 //! Where `now` comes from. The clock is a part one can exchange, so that tests decide what time it is.
+//!
+//! Elapsed time ([`windlass_core::time`]) is counted by the monotonic clock. A store knows how far it had come when the process
+//! before this one ended, and has the clock [resume](Clock::resume) there: after a restart it is never behind that, and never
+//! behind the wall clock, which alone knows how long nobody was there.
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use windlass_core::Now;
 
 use crate::pause::PauseDetector;
+/// By how much the wall clock must disagree with the monotonic one to have been set. Less is the time between two readings, or a
+/// correction so small that elapsed time may follow it.
+const SET_MS: u64 = 250;
 
 pub trait Clock: Debug + Send + Sync + 'static {
     fn now(&self) -> Now;
 
-    /// The wall alone, which is cheaper.
-    fn wall(&self) -> u64 {
-        self.now().wall
-    }
+    /// Counts elapsed time from here on, unless it is past that already.
+    fn resume(&self, elapsed: u64);
 
     /// When the process last came out of a pause, on the monotonic clock; 0 if it was in none. Whoever would end a lease at
     /// `now` asks this first: the time of a pause counts against nobody who was alive.
@@ -29,27 +34,45 @@ pub trait Clock: Debug + Send + Sync + 'static {
 pub struct SystemClock {
     start: Instant,
     pauses: Option<Arc<PauseDetector>>,
+    /// Elapsed time at `start`.
+    anchor: AtomicU64,
+    /// [`Now::ahead`] as it was found last.
+    ahead: AtomicI64,
 }
 
 impl SystemClock {
     pub fn shared() -> Arc<dyn Clock> {
-        let start = Instant::now();
-        Arc::new(Self { start, pauses: PauseDetector::ticking(start) })
+        let (start, anchor) = (Instant::now(), AtomicU64::new(wall()));
+        Arc::new(Self { start, pauses: PauseDetector::ticking(start), anchor, ahead: AtomicI64::new(0) })
     }
 }
 
 impl Clock for SystemClock {
     fn now(&self) -> Now {
-        Now { wall: self.wall(), mono: self.start.elapsed().as_millis() as u64 }
+        let mono = self.start.elapsed().as_millis() as u64;
+        let wall = wall();
+        let elapsed = self.anchor.load(Ordering::Relaxed).saturating_add(mono);
+        let (found, known) = (elapsed as i64 - wall as i64, self.ahead.load(Ordering::Relaxed));
+        // It stays as it is while the clocks agree, so that records of one time do not differ by the milliseconds of reading.
+        if found.abs_diff(known) <= SET_MS {
+            return Now { wall, mono, ahead: known };
+        }
+        self.ahead.store(found, Ordering::Relaxed);
+        Now { wall, mono, ahead: found }
     }
 
-    fn wall(&self) -> u64 {
-        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+    fn resume(&self, elapsed: u64) {
+        let mono = self.start.elapsed().as_millis() as u64;
+        self.anchor.fetch_max(elapsed.saturating_sub(mono), Ordering::Relaxed);
     }
 
     fn resumed_at(&self, now: Now) -> u64 {
         self.pauses.as_ref().map_or(0, |pauses| pauses.look(now.mono))
     }
+}
+
+fn wall() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 
 /// A clock that stands still until it is told to move.
@@ -58,13 +81,25 @@ pub struct ManualClock {
     wall: AtomicU64,
     mono: AtomicU64,
     resumed: AtomicU64,
+    /// Elapsed time when `mono` was zero.
+    anchor: AtomicU64,
 }
 
 impl ManualClock {
     /// Starts in 2026 on the wall and at zero for leases.
     pub fn shared() -> Arc<ManualClock> {
-        let wall = AtomicU64::new(1_790_000_000_000);
-        Arc::new(Self { wall, mono: AtomicU64::new(0), resumed: AtomicU64::new(0) })
+        const START: u64 = 1_790_000_000_000;
+        ManualClock::starting(START)
+    }
+
+    fn starting(wall: u64) -> Arc<ManualClock> {
+        let (mono, resumed) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Self { wall: AtomicU64::new(wall), mono, resumed, anchor: AtomicU64::new(wall) })
+    }
+
+    /// The clock of the process that follows, on the same machine: its elapsed time begins at the wall clock.
+    pub fn restarted(&self) -> Arc<ManualClock> {
+        ManualClock::starting(self.wall.load(Ordering::SeqCst))
     }
 
     /// Moves both clocks on.
@@ -88,7 +123,13 @@ impl ManualClock {
 
 impl Clock for ManualClock {
     fn now(&self) -> Now {
-        Now { wall: self.wall.load(Ordering::SeqCst), mono: self.mono.load(Ordering::SeqCst) }
+        let (wall, mono) = (self.wall.load(Ordering::SeqCst), self.mono.load(Ordering::SeqCst));
+        let elapsed = self.anchor.load(Ordering::SeqCst) + mono;
+        Now { wall, mono, ahead: elapsed as i64 - wall as i64 }
+    }
+
+    fn resume(&self, elapsed: u64) {
+        self.anchor.fetch_max(elapsed.saturating_sub(self.mono.load(Ordering::SeqCst)), Ordering::SeqCst);
     }
 
     fn resumed_at(&self, _now: Now) -> u64 {

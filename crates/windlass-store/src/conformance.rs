@@ -173,6 +173,10 @@ macro_rules! conformance_suite {
                 prunable_tasks_come_earliest_first
                 nearer_deadlines_are_signalled
                 timers_outlive_a_reopen
+                a_clock_set_back_delays_only_what_names_a_time
+                a_clock_set_forward_hurries_only_what_names_a_time
+                what_counts_expires_by_the_wall_clock
+                what_counts_outlives_a_reopen
             }
             lists {
                 pages_go_from_newest_to_oldest
@@ -207,6 +211,7 @@ macro_rules! conformance_suite {
                 a_nearer_slot_is_signalled
                 schedules_are_listed_in_order_of_id
                 schedules_outlive_a_reopen
+                slots_come_up_on_the_clock_of_their_pattern
             }
             unique {
                 a_held_key_answers_by_the_rule
@@ -224,6 +229,7 @@ macro_rules! conformance_suite {
                 a_full_queue_keeps_its_holder
                 racing_submits_of_one_key_make_one_task
                 keys_outlive_a_reopen
+                the_time_of_a_key_counts_whatever_the_wall_clock_shows
             }
             flow {
                 keys_take_turns

@@ -15,6 +15,7 @@ pub(crate) mod codec;
 mod command;
 mod dirty;
 mod edges;
+mod elapsed;
 mod engine;
 mod flow;
 mod gauges;
@@ -375,7 +376,12 @@ impl Store for EmbeddedStore {
         }
     }
 
+    async fn keep_time(&self) {
+        elapsed::keep(Arc::clone(&self.shared)).await;
+    }
+
     async fn close(&self) -> Result<(), Error> {
+        self.keep_time().await;
         self.shared.inbox.close(Error::Closed);
         self.shared.dismiss(&Error::Closed);
         let threads = self.threads.lock().take();
@@ -384,13 +390,5 @@ impl Store for EmbeddedStore {
             joined.map_err(|error| Error::Failed(error.to_string()))?;
         }
         self.shared.failed().map_or(Ok(()), Err)
-    }
-}
-
-impl Drop for EmbeddedStore {
-    /// The threads end by themselves; whoever needs the directory at once calls `close`.
-    fn drop(&mut self) {
-        self.shared.inbox.close(Error::Closed);
-        self.shared.dismiss(&Error::Closed);
     }
 }

@@ -128,12 +128,12 @@ impl Store for MemoryStore {
 
     async fn due(&self, limit: usize) -> Result<Due, Error> {
         let tables = self.open()?;
-        Ok(tables.come_up(&tables.wakes, limit, self.clock.now()))
+        Ok(tables.due(limit, self.clock.now()))
     }
 
     async fn prunable(&self, limit: usize) -> Result<Due, Error> {
         let tables = self.open()?;
-        Ok(tables.come_up(&tables.prunes, limit, self.clock.now()))
+        Ok(tables.prunable(limit, self.clock.now()))
     }
 
     async fn expired(&self, expire: Expire) -> Result<Due, Error> {
@@ -191,7 +191,7 @@ impl Store for MemoryStore {
     }
 
     async fn due_schedules(&self, limit: usize) -> Result<DueSchedules, Error> {
-        Ok(self.open()?.schedules.due(limit, self.clock.now().wall))
+        Ok(self.open()?.schedules.due(limit, self.clock.now().stamp()))
     }
 
     async fn write_schedule(&self, write: WriteSchedule) -> Result<ScheduleWritten, Error> {

@@ -99,6 +99,7 @@ mod taken;
 mod target;
 mod transact;
 mod waits;
+mod wakes;
 mod workflows;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -248,15 +249,11 @@ impl Store for RedisStore {
     }
 
     async fn due(&self, limit: usize) -> Result<Due, Error> {
-        let due = self.shared.come_up("wakes", limit).await?;
-        self.shared.due.set(due.next);
-        Ok(due)
+        self.shared.due(limit).await
     }
 
     async fn prunable(&self, limit: usize) -> Result<Due, Error> {
-        let due = self.shared.come_up("prunes", limit).await?;
-        self.shared.prune.set(due.next);
-        Ok(due)
+        self.shared.prunable(limit).await
     }
 
     async fn expired(&self, expire: Expire) -> Result<Due, Error> {

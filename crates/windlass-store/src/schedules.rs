@@ -4,17 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use windlass_core::Name;
 use windlass_core::limits::{PAGE_ROWS_MAX, SCHEDULES_MAX};
 use windlass_core::schedule::Schedule;
+use windlass_core::{Name, Stamp};
 
 use crate::store::{DueSchedules, ListSchedules, ScheduleChange, ScheduleWritten, WriteSchedule};
 
 #[derive(Debug, Default)]
 pub(crate) struct Schedules {
     by_id: BTreeMap<Name, Schedule>,
-    /// By the time of the next slot.
+    /// By the time of the next slot, on the wall clock…
     wakes: BTreeSet<(u64, Name)>,
+    /// …or on elapsed time.
+    counted: BTreeSet<(u64, Name)>,
 }
 
 impl Schedules {
@@ -30,10 +32,15 @@ impl Schedules {
     }
 
     /// Those whose next slot has come, earliest first.
-    pub(crate) fn due(&self, limit: usize, now: u64) -> DueSchedules {
-        let come_up = self.wakes.iter().take_while(|(at, _)| *at <= now).take(limit);
-        let schedules: Vec<Schedule> = come_up.map(|(_, id)| self.by_id[id].clone()).collect();
-        let next = self.wakes.iter().nth(schedules.len()).map(|(at, _)| *at);
+    pub(crate) fn due(&self, limit: usize, now: Stamp) -> DueSchedules {
+        let on_wall = self.wakes.iter().map(|(at, id)| (*at, id));
+        let counted = self.counted.iter().map(|(at, id)| (now.shown(*at), id));
+        // Both are in order, so it is enough to look at the front of each.
+        let mut first: Vec<(u64, &Name)> = on_wall.take(limit + 1).chain(counted.take(limit + 1)).collect();
+        first.sort();
+        let come_up = first.iter().take_while(|(at, _)| *at <= now.wall).take(limit);
+        let schedules: Vec<Schedule> = come_up.map(|(_, id)| self.by_id[*id].clone()).collect();
+        let next = first.get(schedules.len()).map(|(at, _)| *at);
         DueSchedules { schedules, next }
     }
 
@@ -51,7 +58,7 @@ impl Schedules {
         }
     }
 
-    /// Carries out a write that nothing speaks against; whether the nearest slot of all is a nearer one now.
+    /// Carries out a write that nothing speaks against; whether the nearest slot of its time line is a nearer one now.
     pub(crate) fn carry_out(&mut self, write: &WriteSchedule) -> bool {
         let mut current = self.take(&write.id);
         match &write.change {
@@ -69,8 +76,9 @@ impl Schedules {
     pub(crate) fn add(&mut self, schedule: Schedule) -> bool {
         let mut nearer = false;
         if let Some(at) = schedule.progress.wake_at {
-            nearer = self.wakes.first().is_none_or(|(first, _)| at < *first);
-            self.wakes.insert((at, schedule.id.clone()));
+            let wakes = self.line(&schedule);
+            nearer = wakes.first().is_none_or(|(first, _)| at < *first);
+            wakes.insert((at, schedule.id.clone()));
         }
         self.by_id.insert(schedule.id.clone(), schedule);
         nearer
@@ -79,8 +87,13 @@ impl Schedules {
     fn take(&mut self, id: &Name) -> Option<Schedule> {
         let schedule = self.by_id.remove(id)?;
         if let Some(at) = schedule.progress.wake_at {
-            self.wakes.remove(&(at, schedule.id.clone()));
+            self.line(&schedule).remove(&(at, schedule.id.clone()));
         }
         Some(schedule)
+    }
+
+    /// The order on the time line of its slots.
+    fn line(&mut self, schedule: &Schedule) -> &mut BTreeSet<(u64, Name)> {
+        if schedule.wakes().elapsed.is_some() { &mut self.counted } else { &mut self.wakes }
     }
 }

@@ -34,6 +34,7 @@ mod schedules;
 mod signals;
 mod workflows;
 
+use std::collections::HashSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -44,7 +45,9 @@ use windlass_core::filter::mentions;
 use windlass_core::flow::{Scope, Status};
 use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
-use windlass_core::{Filter, Name, Progress, Record, StateName, Task, TaskId, Token, Transition, Workflow};
+use windlass_core::{
+    Filter, Name, Progress, Record, Stamp, StateName, Task, TaskId, Token, Transition, Wakes, Workflow,
+};
 
 pub use capabilities::{Capabilities, Durability, Feature};
 pub(crate) use dependents::depends_on;
@@ -106,10 +109,10 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Moves lease deadlines to a full lease from now, and keeps progress reports.
     async fn extend(&self, extensions: Vec<Extend>) -> Result<Vec<Extended>, Error>;
 
-    /// Live tasks whose `wake_at` has come, earliest first, at most `limit`.
+    /// Live tasks of which one of the [`Record::wakes`] has come, earliest first, at most `limit`.
     async fn due(&self, limit: usize) -> Result<Due, Error>;
 
-    /// Finished tasks whose `prune_at` has come, earliest first, at most `limit`.
+    /// Finished tasks whose `prune_at` has come on elapsed time, earliest first, at most `limit`.
     async fn prunable(&self, limit: usize) -> Result<Due, Error>;
 
     /// Running tasks whose lease ran out or whose worker is named as dead, at most `limit`. Their leases cannot be extended
@@ -217,6 +220,9 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// gets a fresh window. What is there already stays, so a repeated call does nothing. Nobody is told: nothing happened.
     async fn restore(&self, restore: Restore) -> Result<Vec<Restored>, Error>;
 
+    /// Writes down how far elapsed time has come, for the process that follows. It is asked for while the wall clock is behind.
+    async fn keep_time(&self) {}
+
     /// How the writing goes, for a store that writes in groups.
     fn groups(&self) -> Option<Groups> {
         None
@@ -277,8 +283,34 @@ pub enum Extended {
 #[derive(Debug, Default)]
 pub struct Due {
     pub tasks: Vec<Task>,
-    /// When the next one comes up (wall clock for `due` and `prunable`, monotonic for `expired`), as far as it is known.
+    /// When the next one comes up, as far as it is known: monotonic for `expired`, else as the wall clock shows it while it is set
+    /// as it is now.
     pub next: Option<u64>,
+}
+
+impl Due {
+    /// Of those that came up on either time line; each at most `limit`, and `next` what follows them there.
+    pub(crate) fn of_both(
+        on_wall: Vec<Task>,
+        counted: Vec<Task>,
+        next: Wakes,
+        now: Stamp,
+        limit: usize,
+    ) -> Due {
+        let mut due = Due { tasks: on_wall, next: next.first(now) };
+        if counted.is_empty() {
+            return due;
+        }
+        // One that has expired as well is found on both.
+        let seen: HashSet<u64> = due.tasks.iter().map(|task| task.record.seq).collect();
+        due.tasks.extend(counted.into_iter().filter(|task| !seen.contains(&task.record.seq)));
+        due.tasks.sort_by_cached_key(|task| (task.record.wakes().first(now), task.record.seq));
+        if due.tasks.len() > limit {
+            due.tasks.truncate(limit);
+            due.next = Some(now.wall);
+        }
+        due
+    }
 }
 
 #[derive(Debug)]

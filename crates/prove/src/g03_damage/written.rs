@@ -232,6 +232,7 @@ fn task(number: usize) -> NewTask {
         scheduled_at: number.is_multiple_of(7).then_some(1_790_000_100_000 + number as u64),
         expires_at: None,
         retention_ms: limits::RETENTION_MS_DEFAULT,
+        counted: windlass_core::Counted::default(),
         unique: number.is_multiple_of(5).then(|| unique(number)),
         key: None,
         body: Body {

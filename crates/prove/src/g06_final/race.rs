@@ -173,7 +173,7 @@ async fn rescue(broker: &Broker, record: &Record) -> Result<(), Trouble> {
     let mut random = <StdRng as rand::SeedableRng>::seed_from_u64(record.done.load(Relaxed) as u64);
     for id in record.completed_sample(&mut random) {
         if let Some(seen) = broker.store().peek(&id).await? {
-            let change = Change::Requeued { at: seen.updated_at, after: Box::default() };
+            let change = Change::Requeued { at: seen.updated_at.into(), after: Box::default() };
             let blind = Transition { id, seq: seen.seq, revision: seen.revision, change };
             broker.store().commit(vec![blind]).await?;
         }

@@ -28,6 +28,7 @@ pub(super) fn wakeup(broker: &Broker) -> &Notify {
 }
 
 pub(super) async fn step(broker: &Broker) -> Result<Next, Error> {
+    broker.watch_clock().await?;
     if !broker.inner.cron_began.load(Ordering::Acquire) {
         look_at_all(broker).await?;
         broker.inner.cron_began.store(true, Ordering::Release);

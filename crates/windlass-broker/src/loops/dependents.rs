@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 use windlass_core::limits::LOOP_STEP_MAX;
-use windlass_core::{Ended, Record, transition};
+use windlass_core::{Ended, Record, Stamp, transition};
 use windlass_store::{Ending, Settle, Settled};
 
 use super::{Next, SLEEP_MAX, SLEEP_STUCK};
@@ -26,7 +26,7 @@ pub(super) async fn step(broker: &Broker) -> Result<Next, Error> {
     if endings.is_empty() {
         return Ok(Next::In(SLEEP_MAX));
     }
-    let settles = decide(endings, broker.now().wall);
+    let settles = decide(endings, broker.now().stamp());
     let happened: Vec<Option<Happened>> =
         settles.iter().map(|settle| settle.change.as_ref().map(Happened::of)).collect();
     let began = Instant::now();
@@ -44,7 +44,7 @@ pub(super) async fn step(broker: &Broker) -> Result<Next, Error> {
 }
 
 /// One decision for each task that waits.
-fn decide(endings: Vec<Ending>, now: u64) -> Vec<Settle> {
+fn decide(endings: Vec<Ending>, now: Stamp) -> Vec<Settle> {
     type Ends = (Option<Record>, Vec<(u64, Ended)>);
     let mut children: BTreeMap<u64, Ends> = BTreeMap::new();
     for Ending { parent, ended, children: waiting } in endings {

@@ -15,7 +15,7 @@ pub(super) fn wakeup(broker: &Broker) -> &Notify {
 pub(super) async fn step(broker: &Broker) -> Result<Next, Error> {
     broker.lapsed(broker.now());
     let due = broker.inner.store.due(LOOP_STEP_MAX).await?;
-    let now = broker.now().wall;
+    let now = broker.now();
     let changed = broker.change_due(&due.tasks, |task| transition::tick(&task.record, now)).await?;
-    Ok(Next::after(due.tasks.len(), changed, due.next, now))
+    Ok(Next::after(due.tasks.len(), changed, due.next, now.wall))
 }

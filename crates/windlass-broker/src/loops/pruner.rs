@@ -24,9 +24,9 @@ pub(super) fn wakeup(broker: &Broker) -> &Notify {
 
 pub(super) async fn step(broker: &Broker) -> Result<Next, Error> {
     let old = broker.inner.store.prunable(LOOP_STEP_MAX).await?;
-    let now = broker.now().wall;
+    let now = broker.now();
     let changed = broker.change_due(&old.tasks, |task| transition::remove(&task.record, now)).await?;
-    let next = Next::after(old.tasks.len(), changed, old.next, now);
+    let next = Next::after(old.tasks.len(), changed, old.next, now.wall);
     match (broker.inner.settings.dead_letters_max, next) {
         (Some(most), Next::In(sleep)) => {
             trim(broker, most).await?;
@@ -45,7 +45,7 @@ async fn trim(broker: &Broker, most: u64) -> Result<(), Error> {
     if count <= most.saturating_add(most / SLACK) {
         return Ok(());
     }
-    let now = broker.now().wall;
+    let now = broker.now();
     let (mut passed, mut forgotten, mut before) = (0, 0, None);
     loop {
         let list =

@@ -2,7 +2,7 @@
 
 use tokio::sync::Notify;
 use windlass_core::limits::{LOOP_STEP_MAX, PAGE_ROWS_DEFAULT};
-use windlass_core::{Name, State, StateName, Task, transition};
+use windlass_core::{Name, Stamp, State, StateName, Task, transition};
 use windlass_store::{Expire, List};
 
 use super::Next;
@@ -29,7 +29,7 @@ pub(super) async fn step(broker: &Broker) -> Result<Next, Error> {
     let dead_workers = verdict.dead.clone();
     let expired = broker.inner.store.expired(Expire { dead_workers, limit: LOOP_STEP_MAX }).await?;
     let now = broker.now();
-    let lose = |task: &Task| lose(task, &verdict.dead, now.wall);
+    let lose = |task: &Task| lose(task, &verdict.dead, now.stamp());
     let changed = broker.change_due(&expired.tasks, lose).await?;
     let found = expired.tasks.len();
     if found < LOOP_STEP_MAX {
@@ -42,7 +42,7 @@ pub(super) async fn step(broker: &Broker) -> Result<Next, Error> {
     Ok(Next::after(found, changed, next, now.mono))
 }
 
-fn lose(task: &Task, dead: &[Name], now: u64) -> Decision {
+fn lose(task: &Task, dead: &[Name], now: Stamp) -> Decision {
     let error = match &task.record.state {
         State::Running(lease) if dead.contains(&lease.worker) => {
             format!(
@@ -71,7 +71,7 @@ async fn take_back(broker: &Broker, orphans: &Orphans) -> Result<(), Error> {
     loop {
         let mut page = broker.inner.store.list(list.clone()).await?;
         page.tasks.retain(|task| orphans.include(&task.record));
-        let now = broker.now().wall;
+        let now = broker.now();
         let lose = |task: &Task| transition::lose_lease(&task.record, &task.body, &error, now);
         broker.change_due(&page.tasks, lose).await?;
         match page.next {

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     const fn at(wall: u64, mono: u64) -> Now {
-        Now { wall, mono }
+        Now { wall, mono, ahead: 0 }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::*;
 const WALL: u64 = 1_790_000_000_000;
 
 fn at(ms: u64) -> Now {
-    Now { wall: WALL + ms, mono: ms }
+    Now { wall: WALL + ms, mono: ms, ahead: 0 }
 }
 
 fn sample(now: Now, submitted: u64) -> Sample {
@@ -82,13 +82,13 @@ fn a_broker_that_was_down_leaves_a_hole_and_one_that_was_killed_forgets_what_it_
     drop(recorder);
 
     // The monotonic clock of the next process begins anew.
-    let started = Now { wall: WALL + 50_200, mono: 77 };
+    let started = Now { wall: WALL + 50_200, mono: 77, ahead: 0 };
     let again = Recorder::open(true, Some(&path), started, 0);
     for second in 1..=5 {
-        let now = Now { wall: started.wall + second * 1000, mono: 77 + second * 1000 };
+        let now = Now { wall: started.wall + second * 1000, mono: 77 + second * 1000, ahead: 0 };
         again.take(Sample { queues: vec![queue("mail", second, true)], ..sample(now, second * 20) });
     }
-    let now = Now { wall: started.wall + 5000, mono: 5077 };
+    let now = Now { wall: started.wall + 5000, mono: 5077, ahead: 0 };
     let request = RangeRequest { from: Some(WALL + 20_000), ..RangeRequest::default() };
     let (_, figures) = ask(&again, Series::Submitted, now, request.clone());
     let expected = [vec![Some(10.0); 10], vec![None; 20], vec![Some(20.0); 5]].concat();

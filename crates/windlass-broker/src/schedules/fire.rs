@@ -17,7 +17,7 @@ impl Broker {
             true => self.live_fires(schedule).await?,
             false => Vec::new(),
         };
-        let Some(tick) = schedule.tick(self.now().wall, !live.is_empty()) else {
+        let Some(tick) = schedule.tick(self.now(), !live.is_empty()) else {
             if schedule.progress.queued.is_some() {
                 self.await_end(&schedule.id, &live).await?;
             }

@@ -1,11 +1,13 @@
 //! What a schedule is about to do, in words.
 
+use windlass_core::Stamp;
 use windlass_core::schedule::Schedule;
 
 use crate::explain::{Reason, distance};
 
-pub(super) fn of(schedule: &Schedule, now: u64) -> Reason {
+pub(super) fn of(schedule: &Schedule, now: Stamp) -> Reason {
     let progress = &schedule.progress;
+    let shown = |at: u64| schedule.definition.shown(at, now);
     let (code, text, until) = match (schedule.definition.paused, progress.queued, progress.wake_at) {
         (true, _, _) => ("paused", "It is paused; resume it to let it fire.".to_owned(), None),
         (_, Some(_), _) => {
@@ -13,11 +15,18 @@ pub(super) fn of(schedule: &Schedule, now: u64) -> Reason {
             ("queued", text, None)
         }
         (_, None, None) => ("ended", "It has no more slots.".to_owned(), None),
-        (_, None, Some(at)) if at > now => {
-            ("scheduled", format!("Its next slot comes {}.", distance(at, now)), Some(at))
+        (_, None, Some(at)) if schedule.set_back(now).is_some() => {
+            let text = format!(
+                "The wall clock was set back to before slots that have fired. Its next slot that has not comes {}.",
+                distance(shown(at), now.wall)
+            );
+            ("clock_set_back", text, Some(shown(at)))
+        }
+        (_, None, Some(at)) if shown(at) > now.wall => {
+            ("scheduled", format!("Its next slot comes {}.", distance(shown(at), now.wall)), Some(shown(at)))
         }
         (_, None, Some(at)) => {
-            ("late", format!("Its slot came {} and is about to fire.", distance(at, now)), None)
+            ("late", format!("Its slot came {} and is about to fire.", distance(shown(at), now.wall)), None)
         }
     };
     Reason { code, text, until }

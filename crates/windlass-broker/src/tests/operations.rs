@@ -181,7 +181,7 @@ async fn a_task_that_changes_meanwhile_is_decided_on_again() {
     }
     broker.cancel(&listed[0].record.id).await.unwrap();
     let record = &listed[1].record;
-    let change = Change::Reprioritised { at: broker.now().wall, priority: Priority(3) };
+    let change = Change::Reprioritised { at: broker.now().wall.into(), priority: Priority(3) };
     let (id, seq, revision) = (record.id.clone(), record.seq, record.revision);
     broker.commit(vec![Transition { id, seq, revision, change }]).await.unwrap();
     let done = ended(&broker, &begun.id).await;

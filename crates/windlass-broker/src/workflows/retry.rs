@@ -88,7 +88,7 @@ impl Broker {
 
     /// Decisions for a page of nodes, each of which counts on those before it.
     async fn decide_retries(&self, nodes: &[Task], walk: Walk) -> Result<Vec<Transition>, Error> {
-        let now = self.now().wall;
+        let now = self.now();
         let mut revived: HashMap<TaskId, Record> = HashMap::new();
         let mut transitions = Vec::new();
         for Task { record, body } in nodes.iter().filter(|task| walk.takes(&task.record)) {

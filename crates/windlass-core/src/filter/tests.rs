@@ -44,6 +44,7 @@ fn record() -> Record {
         scheduled_at: None,
         expires_at: None,
         retention_ms: 0,
+        counted: crate::task::Counted::default(),
         key: Some(Name::new("tenant-7").unwrap()),
         unique: None,
         body,

@@ -29,6 +29,7 @@ fn record(seq: u64, state: State) -> Record {
         scheduled_at: None,
         expires_at: None,
         retention_ms: 0,
+        counted: crate::task::Counted::default(),
         key: None,
         unique: None,
         body,
@@ -86,7 +87,7 @@ fn a_retried_task_waits_for_what_it_depends_on() {
     assert_eq!(step.skipped, 0);
     let changes: Vec<(u64, &Change)> = transitions.iter().map(|it| (it.seq, &it.change)).collect();
     let requeued = |after: &[&Record]| Change::Requeued {
-        at: 6,
+        at: 6.into(),
         after: after.iter().map(|record| record.id.clone()).collect(),
     };
     assert_eq!(changes, [(3, &requeued(&[])), (5, &requeued(&[&old]))]);

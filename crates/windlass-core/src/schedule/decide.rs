@@ -4,6 +4,7 @@ use super::{CatchUp, Definition, Fire, Overlap, Progress, Schedule};
 use crate::ids::{Name, TaskId};
 use crate::limits::{SCHEDULE_FIRES_STEP_MAX, SCHEDULE_LATE_MS_MAX};
 use crate::task::NewTask;
+use crate::time::Stamp;
 
 /// How a schedule moves on: small enough to be written with every fire.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,33 +32,36 @@ struct Due {
 
 impl Schedule {
     /// A new schedule: its slots begin now.
-    pub fn new(id: Name, definition: Definition, now: u64) -> Schedule {
-        let progress = Progress { cursor: now, ..Progress::default() };
+    pub fn new(id: Name, definition: Definition, now: impl Into<Stamp>) -> Schedule {
+        let now = now.into();
+        let cursor = definition.clock(now);
+        let progress = Progress { cursor, ..Progress::default() };
         let mut schedule = Schedule {
             id,
             // Not 1: what was decided about a schedule of this id that was removed must not fit the new one.
-            revision: now,
-            created_at: now,
-            updated_at: now,
+            revision: now.elapsed(),
+            created_at: now.wall,
+            updated_at: now.wall,
             definition,
             progress,
             fires: Vec::new(),
         };
-        schedule.progress.wake_at = schedule.wake_after(now);
+        schedule.progress.wake_at = schedule.wake_after(cursor);
         schedule
     }
 
     /// The schedule with another definition. What came before is not caught up with if the slots are others now, or if the
     /// schedule was paused; a slot that waited is dropped then.
-    pub fn redefined(&self, definition: Definition, now: u64) -> Schedule {
+    pub fn redefined(&self, definition: Definition, now: impl Into<Stamp>) -> Schedule {
+        let now = now.into();
         let slots = |definition: &Definition| {
             (definition.timing.clone(), definition.starts_at, definition.ends_at, definition.paused)
         };
         let mut next = self.clone();
         next.revision += 1;
-        next.updated_at = now;
+        next.updated_at = now.wall;
         if slots(&definition) != slots(&self.definition) {
-            next.progress.cursor = now;
+            next.progress.cursor = definition.clock(now);
             next.progress.queued = None;
         }
         next.definition = definition;
@@ -74,11 +78,12 @@ impl Schedule {
     }
 
     /// Decides about the slots up to `now`; `live` tells whether a fire is not finished. `None` if there is nothing to do.
-    pub fn tick(&self, now: u64, live: bool) -> Option<Tick> {
+    pub fn tick(&self, now: impl Into<Stamp>, live: bool) -> Option<Tick> {
+        let now = now.into();
         if self.definition.paused {
             return None;
         }
-        let due = self.due(now);
+        let due = self.due(self.definition.clock(now));
         let mut progress = Progress { cursor: due.cursor, ..self.progress };
         let mut live = live;
         let mut slots = Vec::new();
@@ -115,9 +120,10 @@ impl Schedule {
     }
 
     /// A fire that somebody asked for, whatever the rules say. `task` is its id.
-    pub fn run(&self, task: TaskId, now: u64) -> Tick {
-        let fire = Fire { slot: now, fired_at: now, task, manual: true };
-        let (fire, task) = self.fire(fire, now);
+    pub fn run(&self, task: TaskId, now: impl Into<Stamp>) -> Tick {
+        let now = now.into();
+        let fire = Fire { slot: now.wall, fired_at: now.wall, task, manual: true };
+        let (fire, task) = self.fire(fire, now.wall, now);
         let progress = Progress { fired: self.progress.fired + 1, ..self.progress };
         let advance = Advance { revision: self.revision, progress, fires: vec![fire] };
         Tick { advance, tasks: vec![task], cancel: false }

@@ -9,7 +9,8 @@ use jiff::fmt::temporal::DateTimePrinter;
 use super::{Fire, Schedule};
 use crate::choice::Draws;
 use crate::ids::TaskId;
-use crate::task::{Body, NewTask, Payload};
+use crate::task::{Body, Counted, NewTask, Payload};
+use crate::time::Stamp;
 
 /// Stands for the slot in the payload of a template.
 pub const PLACEHOLDER: &str = "{{scheduled_at}}";
@@ -23,11 +24,13 @@ pub struct Planned {
 
 impl Schedule {
     /// The next slots as they are known now, without regard to overlaps.
-    pub fn preview(&self, now: u64, count: usize) -> Vec<Planned> {
-        let mut from = now.max(self.progress.cursor);
+    pub fn preview(&self, now: impl Into<Stamp>, count: usize) -> Vec<Planned> {
+        let now = now.into();
+        let shown = |at: u64| self.definition.shown(at, now);
+        let mut from = self.definition.clock(now).max(self.progress.cursor);
         let next = || {
             from = self.definition.next_slot(from)?;
-            Some(Planned { slot: from, starts_at: self.starts_at(from) })
+            Some(Planned { slot: shown(from), starts_at: shown(self.starts_at(from)) })
         };
         std::iter::from_fn(next).take(count).collect()
     }
@@ -38,15 +41,17 @@ impl Schedule {
         slot + Draws::new(seed).next_u64() % (self.definition.jitter_ms + 1)
     }
 
-    pub(super) fn fire_slot(&self, slot: u64, now: u64) -> (Fire, NewTask) {
+    pub(super) fn fire_slot(&self, slot: u64, now: Stamp) -> (Fire, NewTask) {
+        // By the clock of the slot, on which no two are the same.
         let id = format!("{}:{}", self.id, slot_text(slot));
         let task = TaskId::new(&id).expect("the id of a schedule leaves room for a slot");
-        let starts_at = self.starts_at(slot);
-        self.fire(Fire { slot, fired_at: now, task, manual: false }, starts_at)
+        let shown = |at: u64| self.definition.shown(at, now);
+        let fire = Fire { slot: shown(slot), fired_at: now.wall, task, manual: false };
+        self.fire(fire, shown(self.starts_at(slot)), now)
     }
 
     /// `starts_at` is when the task may start; a moment that has come means at once.
-    pub(super) fn fire(&self, fire: Fire, starts_at: u64) -> (Fire, NewTask) {
+    pub(super) fn fire(&self, fire: Fire, starts_at: u64, now: Stamp) -> (Fire, NewTask) {
         let template = &self.definition.template;
         let task = NewTask {
             id: fire.task.clone(),
@@ -57,6 +62,7 @@ impl Schedule {
             scheduled_at: Some(starts_at),
             expires_at: None,
             retention_ms: template.retention_ms,
+            counted: Counted { ahead: now.ahead, delayed: self.definition.timing.is_steady() },
             unique: None,
             key: template.key.clone(),
             body: Body {

@@ -60,6 +60,11 @@ impl Timing {
         &self.zone
     }
 
+    /// Whether it counts seconds instead of naming times of day.
+    pub fn is_steady(&self) -> bool {
+        matches!(*self.rhythm, Rhythm::EveryMs(_))
+    }
+
     /// The first moment after `after` that the pattern names. A steady beat is counted from `anchor`.
     pub(super) fn next_after(&self, after: u64, anchor: u64) -> Option<u64> {
         match &*self.rhythm {

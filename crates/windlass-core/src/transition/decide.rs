@@ -7,6 +7,7 @@ use crate::limits::ERROR_BYTES_MAX;
 use crate::priority::Priority;
 use crate::state::{CancelReason, Lease, State};
 use crate::task::{Body, Outcome, Payload, Record};
+use crate::time::Stamp;
 use crate::transition::{Change, Refusal};
 
 type Decision = Result<Option<Change>, Refusal>;
@@ -30,9 +31,10 @@ pub struct Failure {
     pub random: f64,
 }
 
-pub fn claim(record: &Record, input: Claim, now: u64) -> Result<Change, Refusal> {
+pub fn claim(record: &Record, input: Claim, now: impl Into<Stamp>) -> Result<Change, Refusal> {
+    let now = now.into();
     match record.state {
-        State::Pending if record.expires_at.is_some_and(|at| at <= now) => Err(Refusal::Expired),
+        State::Pending if record.expires_at.is_some_and(|at| at <= now.wall) => Err(Refusal::Expired),
         State::Pending => Ok(Change::Claimed {
             at: now,
             token: input.token,
@@ -44,14 +46,16 @@ pub fn claim(record: &Record, input: Claim, now: u64) -> Result<Change, Refusal>
     }
 }
 
-pub fn complete(record: &Record, token: Token, result: Option<Payload>, now: u64) -> Decision {
+pub fn complete(record: &Record, token: Token, result: Option<Payload>, now: impl Into<Stamp>) -> Decision {
+    let now = now.into();
     match held(record, token, Outcome::Completed)? {
         Some(_) => Ok(Some(Change::Completed { at: now, result })),
         None => Ok(None),
     }
 }
 
-pub fn fail(record: &Record, body: &Body, token: Token, input: Failure, now: u64) -> Decision {
+pub fn fail(record: &Record, body: &Body, token: Token, input: Failure, now: impl Into<Stamp>) -> Decision {
+    let now = now.into();
     if held(record, token, Outcome::Failed)?.is_none() {
         return Ok(None);
     }
@@ -59,14 +63,15 @@ pub fn fail(record: &Record, body: &Body, token: Token, input: Failure, now: u64
     let failures = record.attempts.saturating_sub(record.crashes).max(1);
     let delay = input.retry_after_ms.unwrap_or_else(|| body.retry.delay_ms(failures, input.random));
     let again = input.retryable && failures <= body.max_retries;
-    let retry_at = again.then(|| now.saturating_add(delay));
+    let retry_at = again.then(|| now.wall.saturating_add(delay));
     Ok(Some(Change::Failed { at: now, error: bounded(input.error), retry_at }))
 }
 
-pub fn release(record: &Record, token: Token, delay_ms: Option<u64>, now: u64) -> Decision {
+pub fn release(record: &Record, token: Token, delay_ms: Option<u64>, now: impl Into<Stamp>) -> Decision {
+    let now = now.into();
     match held(record, token, Outcome::Released)? {
         Some(_) => {
-            let until = delay_ms.filter(|delay| *delay > 0).map(|delay| now.saturating_add(delay));
+            let until = delay_ms.filter(|delay| *delay > 0).map(|delay| now.wall.saturating_add(delay));
             Ok(Some(Change::Released { at: now, until }))
         }
         None => Ok(None),
@@ -74,7 +79,8 @@ pub fn release(record: &Record, token: Token, delay_ms: Option<u64>, now: u64) -
 }
 
 /// Keeps the holder's checkpoint; an empty one takes the last one away.
-pub fn save(record: &Record, token: Token, bytes: Bytes, now: u64) -> Decision {
+pub fn save(record: &Record, token: Token, bytes: Bytes, now: impl Into<Stamp>) -> Decision {
+    let now = now.into();
     match &record.state {
         State::Running(lease) if lease.token == token => Ok(Some(Change::Checkpointed { at: now, bytes })),
         _ => Err(Refusal::LeaseLost),
@@ -99,26 +105,28 @@ pub fn extend(record: &Record, token: Token) -> Result<Extension, Refusal> {
     }
 }
 
-pub fn cancel(record: &Record, now: u64) -> Decision {
+pub fn cancel(record: &Record, now: impl Into<Stamp>) -> Decision {
+    let now = now.into();
     if record.state.is_terminal() {
         return Err(Refusal::Terminal(record.state_name()));
     }
     Ok(Some(Change::Cancelled { at: now, reason: CancelReason::Asked }))
 }
 
-/// Looks at a waiting task when its `wake_at` came.
-pub fn tick(record: &Record, now: u64) -> Decision {
+/// Looks at a waiting task when one of its [`Record::wakes`] came.
+pub fn tick(record: &Record, now: impl Into<Stamp>) -> Decision {
+    let now = now.into();
     if !matches!(
         record.state,
         State::Scheduled { .. } | State::Retrying { .. } | State::Pending | State::Blocked { .. }
     ) {
         return Err(Refusal::WrongState(record.state_name()));
     }
-    if record.expires_at.is_some_and(|at| at <= now) {
+    if record.expires_at.is_some_and(|at| at <= now.wall) {
         return Ok(Some(Change::Cancelled { at: now, reason: CancelReason::Expired }));
     }
     match record.state {
-        State::Scheduled { at } | State::Retrying { at } if at <= now => {
+        State::Scheduled { at } | State::Retrying { at } if at <= record.clock_of_state(now) => {
             Ok(Some(Change::Promoted { at: now }))
         }
         State::Scheduled { .. } | State::Retrying { .. } => Err(Refusal::NotDue),
@@ -127,7 +135,8 @@ pub fn tick(record: &Record, now: u64) -> Decision {
 }
 
 /// The lease is over without a report: it ran out, or its worker is dead.
-pub fn lose_lease(record: &Record, body: &Body, error: &str, now: u64) -> Decision {
+pub fn lose_lease(record: &Record, body: &Body, error: &str, now: impl Into<Stamp>) -> Decision {
+    let now = now.into();
     match &record.state {
         State::Running(_) => {
             let dead = record.crashes.saturating_add(1) >= body.max_crashes.max(1);
@@ -138,7 +147,8 @@ pub fn lose_lease(record: &Record, body: &Body, error: &str, now: u64) -> Decisi
 }
 
 /// A person asks for a finished task to run again, whatever it waited for; [`super::retry_behind`] looks at that too.
-pub fn retry(record: &Record, now: u64) -> Decision {
+pub fn retry(record: &Record, now: impl Into<Stamp>) -> Decision {
+    let now = now.into();
     match record.state {
         State::DeadLetter { .. } | State::Cancelled { .. } => {
             Ok(Some(Change::Requeued { at: now, after: Box::default() }))
@@ -150,7 +160,8 @@ pub fn retry(record: &Record, now: u64) -> Decision {
 
 /// A task may be forgotten in every state but running: a worker's report must find something to report to. One that others
 /// wait for is cancelled instead, so that they learn of it, and forgotten when they have.
-pub fn remove(record: &Record, now: u64) -> Decision {
+pub fn remove(record: &Record, now: impl Into<Stamp>) -> Decision {
+    let now = now.into();
     match record.state {
         State::Running(_) => Err(Refusal::WrongState(record.state_name())),
         _ if record.must_tell() => Err(Refusal::WrongState(record.state_name())),
@@ -160,14 +171,16 @@ pub fn remove(record: &Record, now: u64) -> Decision {
 }
 
 /// A person gives a task another priority.
-pub fn reprioritise(record: &Record, priority: Priority, now: u64) -> Decision {
+pub fn reprioritise(record: &Record, priority: Priority, now: impl Into<Stamp>) -> Decision {
+    let now = now.into();
     lies_still(record)?;
     let other = record.priority != priority;
     Ok(other.then_some(Change::Reprioritised { at: now, priority }))
 }
 
 /// A person puts a task into another queue.
-pub fn move_to(record: &Record, queue: &Name, now: u64) -> Decision {
+pub fn move_to(record: &Record, queue: &Name, now: impl Into<Stamp>) -> Decision {
+    let now = now.into();
     lies_still(record)?;
     let other = record.queue != *queue;
     Ok(other.then(|| Change::Moved { at: now, queue: queue.clone() }))

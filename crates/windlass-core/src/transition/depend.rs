@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use crate::ids::TaskId;
 use crate::state::{CancelReason, State};
 use crate::task::Record;
+use crate::time::Stamp;
 use crate::transition::{Change, Refusal};
 
 /// How a task ended that others wait for.
@@ -30,7 +31,8 @@ impl Ended {
 }
 
 /// What the end of these tasks means for one that waits for them; `None` if it waits no more.
-pub fn settle(record: &Record, ends: &[Ended], now: u64) -> Option<Change> {
+pub fn settle(record: &Record, ends: &[Ended], now: impl Into<Stamp>) -> Option<Change> {
+    let now = now.into();
     if !matches!(record.state, State::Blocked { .. }) || ends.is_empty() {
         return None;
     }
@@ -44,7 +46,12 @@ pub fn settle(record: &Record, ends: &[Ended], now: u64) -> Option<Change> {
 pub type Parents<'a> = &'a [(TaskId, &'a Record)];
 
 /// A person asks for a finished task to run again. If it never ran it waits again for what it waited for.
-pub fn retry_behind(record: &Record, parents: Parents<'_>, now: u64) -> Result<Option<Change>, Refusal> {
+pub fn retry_behind(
+    record: &Record,
+    parents: Parents<'_>,
+    now: impl Into<Stamp>,
+) -> Result<Option<Change>, Refusal> {
+    let now = now.into();
     let change = super::retry(record, now)?;
     // Every dependency of a dead letter completed before it ran.
     if !matches!(record.state, State::Cancelled { .. }) {
@@ -144,7 +151,7 @@ mod tests {
         assert_eq!(remove(&gone, 8), Err(Refusal::WrongState(StateName::Cancelled)));
         let told = Record { awaited: false, ..gone };
         assert_eq!(told.prune_at(), Some(7), "and then at once");
-        assert_eq!(remove(&told, 8), Ok(Some(Change::Removed { at: 8 })));
+        assert_eq!(remove(&told, 8), Ok(Some(Change::Removed { at: 8.into() })));
         let mut dead = pending;
         dead.state = State::DeadLetter { at: 1 };
         assert!(dead.prune_at().is_some(), "a dead letter is kept for its time only");
@@ -161,11 +168,11 @@ mod tests {
         let parents = [(id("done"), &done), (id("telling"), &telling), (id("live"), &live)];
         let change = retry_behind(&child, &parents, 20).unwrap().unwrap();
         let names: Box<[TaskId]> = [id("telling"), id("live")].into();
-        assert_eq!(change, Change::Requeued { at: 20, after: names });
+        assert_eq!(change, Change::Requeued { at: 20.into(), after: names });
         assert_eq!(after(child.clone(), change).state, State::Blocked { open: 2 });
         let twice = retry_behind(&child, &[parents[2].clone(), parents[2].clone()], 20).unwrap().unwrap();
-        assert_eq!(twice, Change::Requeued { at: 20, after: [id("live")].into() });
-        let twice = Change::Requeued { at: 20, after: [id("live"), id("live")].into() };
+        assert_eq!(twice, Change::Requeued { at: 20.into(), after: [id("live")].into() });
+        let twice = Change::Requeued { at: 20.into(), after: [id("live"), id("live")].into() };
         assert_eq!(after(child.clone(), twice).state, State::Blocked { open: 1 });
         let free = retry_behind(&child, &parents[..1], 20).unwrap().unwrap();
         assert_eq!(after(child.clone(), free).state, State::Pending);

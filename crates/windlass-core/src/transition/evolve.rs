@@ -3,6 +3,7 @@
 use crate::limits::ATTEMPTS_KEPT_MAX;
 use crate::state::{CancelReason, Lease, State};
 use crate::task::{Attempt, Checkpoint, Outcome, Record};
+use crate::time::Stamp;
 use crate::transition::Change;
 use crate::transition::depend::distinct;
 
@@ -15,14 +16,14 @@ impl Record {
         match change {
             Change::Claimed { at, token, worker, lease_ms } => {
                 self.attempts += 1;
-                self.started_at = Some(*at);
+                self.started_at = Some(at.wall);
                 self.progress = None;
                 self.state = State::Running(Lease {
                     token: *token,
                     worker: worker.clone(),
                     lease_ms: *lease_ms,
-                    started_at: *at,
-                    expires_at: at.saturating_add(*lease_ms),
+                    started_at: at.wall,
+                    expires_at: at.wall.saturating_add(*lease_ms),
                 });
             }
             Change::Completed { at, result } => {
@@ -30,15 +31,15 @@ impl Record {
                 self.error = None;
                 self.result = result.clone();
                 self.checkpoint = None;
-                self.state = State::Completed { at: *at };
+                self.end(*at, State::Completed { at: at.wall });
             }
             Change::Failed { at, error, retry_at } => {
                 self.end_attempt(*at, Outcome::Failed, Some(error));
                 self.error = Some(error.clone());
-                self.state = match retry_at {
-                    Some(at) => State::Retrying { at: *at },
-                    None => State::DeadLetter { at: *at },
-                };
+                match retry_at {
+                    Some(retry_at) => self.count_until(*at, State::Retrying { at: *retry_at }),
+                    None => self.end(*at, State::DeadLetter { at: at.wall }),
+                }
             }
             Change::LeaseLost { at, error, dead } => {
                 self.end_attempt(*at, Outcome::Crashed, Some(error));
@@ -46,29 +47,33 @@ impl Record {
                 self.ended = None;
                 self.crashes += 1;
                 self.error = Some(error.clone());
-                self.state = if *dead { State::DeadLetter { at: *at } } else { State::Pending };
+                match dead {
+                    true => self.end(*at, State::DeadLetter { at: at.wall }),
+                    false => self.state = State::Pending,
+                }
             }
             Change::Released { at, until } => {
                 self.end_attempt(*at, Outcome::Released, None);
                 self.attempts -= 1;
-                self.state = match until {
-                    Some(at) => State::Scheduled { at: *at },
-                    None => State::Pending,
-                };
+                match until {
+                    Some(until) => self.count_until(*at, State::Scheduled { at: *until }),
+                    None => self.state = State::Pending,
+                }
             }
             Change::Cancelled { at, reason } => {
                 self.end_attempt(*at, Outcome::Cancelled, None);
-                self.state = State::Cancelled { at: *at, reason: *reason };
+                self.end(*at, State::Cancelled { at: at.wall, reason: *reason });
                 if *reason == CancelReason::Forgotten {
                     self.retention_ms = 0;
                 }
             }
             Change::Checkpointed { at, bytes } => {
-                let saved = || Box::new(Checkpoint { bytes: bytes.clone(), saved_at: *at });
+                let saved = || Box::new(Checkpoint { bytes: bytes.clone(), saved_at: at.wall });
                 self.checkpoint = (!bytes.is_empty()).then(saved);
             }
             Change::Promoted { at } => {
                 self.take_place(order, *at);
+                self.ahead = None;
                 self.state = State::Pending;
             }
             Change::Settled { at, count } => {
@@ -76,10 +81,16 @@ impl Record {
                 *open = open.saturating_sub(*count);
                 if *open == 0 {
                     self.take_place(order, *at);
-                    self.state = match self.scheduled_at {
-                        Some(start) if start > *at => State::Scheduled { at: start },
-                        _ => State::Pending,
-                    };
+                    match self.scheduled_at {
+                        // A delay goes on counting from the submit.
+                        Some(start) if start > self.clock_of_state(*at) => {
+                            self.state = State::Scheduled { at: start };
+                        }
+                        _ => {
+                            self.ahead = None;
+                            self.state = State::Pending;
+                        }
+                    }
                 }
             }
             Change::Requeued { at, after } => {
@@ -90,7 +101,8 @@ impl Record {
                 self.result = None;
                 // A retry asked for after `expires_at` means that the task is wanted all the same; one before it does
                 // not change by when the task has to start.
-                self.expires_at = self.expires_at.filter(|expires| expires > at);
+                self.expires_at = self.expires_at.filter(|expires| *expires > at.wall);
+                self.ahead = None;
                 self.state = State::Pending;
                 self.wait_for(distinct(after));
             }
@@ -106,13 +118,25 @@ impl Record {
         }
     }
 
-    fn take_place(&mut self, order: u64, at: u64) {
+    fn take_place(&mut self, order: u64, at: Stamp) {
         self.order = order;
-        self.ready_at = at;
+        self.ready_at = at.wall;
+    }
+
+    /// A state that waits for a duration which began `at`.
+    fn count_until(&mut self, at: Stamp, state: State) {
+        self.ahead = Some(at.ahead);
+        self.state = state;
+    }
+
+    /// A final state, from which its retention counts.
+    fn end(&mut self, at: Stamp, state: State) {
+        self.ahead = Some(at.ahead).filter(|ahead| *ahead != 0);
+        self.state = state;
     }
 
     /// Closes the running attempt, if there is one.
-    fn end_attempt(&mut self, at: u64, outcome: Outcome, error: Option<&str>) {
+    fn end_attempt(&mut self, at: Stamp, outcome: Outcome, error: Option<&str>) {
         let State::Running(lease) = &self.state else { return };
         if self.history.len() >= ATTEMPTS_KEPT_MAX {
             self.history.remove(0);
@@ -125,7 +149,7 @@ impl Record {
             number: self.attempts,
             worker: lease.worker.clone(),
             started_at: lease.started_at,
-            ended_at: at,
+            ended_at: at.wall,
             outcome,
             error: error.map(Box::from),
         });

@@ -3,6 +3,7 @@
 //! Both give their inputs through [`decide`], which is the product's decisions behind one signature. The walks judge every
 //! step by the rules in [`rules`], which keep a ledger of their own; [`mutants`] shows that each rule can fail.
 
+mod clocks;
 mod mutants;
 mod rules;
 mod table;
@@ -134,6 +135,7 @@ pub(super) fn new_task() -> NewTask {
         scheduled_at: None,
         expires_at: None,
         retention_ms: 3_600_000,
+        counted: crate::task::Counted::default(),
         unique: None,
         key: None,
         body: Body {

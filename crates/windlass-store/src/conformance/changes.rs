@@ -115,28 +115,28 @@ pub async fn a_removed_task_is_forgotten_and_its_id_is_free(h: &mut Harness) {
     h.remove(&old).await;
     assert!(h.store.get(&id("a")).await.expect("get").is_none());
     assert!(h.take(claim()).await.is_empty());
-    assert_eq!(h.commit(&old, Change::Removed { at: h.wall() }).await, Committed::Missing);
+    assert_eq!(h.commit(&old, Change::Removed { at: h.wall().into() }).await, Committed::Missing);
     let ledger = h.store.ledger().await.expect("ledger");
     assert_eq!((ledger.submitted, ledger.removed), (1, 1));
     let new = h.add_named(&["a"]).await.remove(0);
     assert!(new.seq > old.seq);
     // It has the id and the revision of the old one, and is another task all the same.
     assert_eq!(new.revision, old.revision);
-    assert_eq!(h.commit(&old, Change::Removed { at: h.wall() }).await, Committed::Conflict);
+    assert_eq!(h.commit(&old, Change::Removed { at: h.wall().into() }).await, Committed::Conflict);
     assert_eq!(h.peek("a").await, new);
 }
 
 pub async fn a_stale_revision_is_a_conflict(h: &mut Harness) {
     let pending = h.add_named(&["a"]).await.remove(0);
     let running = h.take_one().await.record;
-    assert_eq!(h.commit(&pending, Change::Removed { at: h.wall() }).await, Committed::Conflict);
+    assert_eq!(h.commit(&pending, Change::Removed { at: h.wall().into() }).await, Committed::Conflict);
     let change =
         transition::complete(&running, token(&running), None, h.wall()).expect("held").expect("first");
     assert!(matches!(h.commit(&running, change.clone()).await, Committed::Done(_)));
     assert_eq!(h.commit(&running, change).await, Committed::Conflict);
     let mut unknown = running.clone();
     unknown.id = id("unknown");
-    assert_eq!(h.commit(&unknown, Change::Removed { at: h.wall() }).await, Committed::Missing);
+    assert_eq!(h.commit(&unknown, Change::Removed { at: h.wall().into() }).await, Committed::Missing);
     assert_eq!(h.peek("a").await.revision, running.revision + 1);
 }
 
@@ -169,7 +169,8 @@ pub async fn one_of_many_racing_changes_is_committed(h: &mut Harness) {
 
 pub async fn a_batch_answers_in_order(h: &mut Harness) {
     let records = h.add_named(&["a", "b", "c"]).await;
-    let cancel = |i: usize| on(&records[i], Change::Cancelled { at: h.wall(), reason: CancelReason::Asked });
+    let cancel =
+        |i: usize| on(&records[i], Change::Cancelled { at: h.wall().into(), reason: CancelReason::Asked });
     let mut unknown = cancel(0);
     unknown.id = id("unknown");
     // The second change of `b` in one batch comes too late.

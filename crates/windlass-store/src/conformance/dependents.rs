@@ -238,7 +238,7 @@ pub async fn what_others_wait_for_is_not_forgotten_before_they_know(h: &mut Harn
     let task = h.behind("c", &["a"]);
     h.add(vec![task]).await;
     // Decided before anybody waited: the revision is the same.
-    let removed = Change::Removed { at: h.wall() };
+    let removed = Change::Removed { at: h.wall().into() };
     assert_eq!(h.commit(&first[0], removed.clone()).await, Committed::Conflict);
     h.remove(&h.peek("a").await).await;
     let state = h.peek("a").await.state;
@@ -274,7 +274,7 @@ pub async fn a_retried_task_waits_again(h: &mut Harness) {
     let gone = h.add_named(&["x"]).await.remove(0);
     let y = h.cancel(&h.add_named(&["y"]).await[0]).await;
     h.remove(&gone).await;
-    let after = Change::Requeued { at: h.wall(), after: [id("x")].into() };
+    let after = Change::Requeued { at: h.wall().into(), after: [id("x")].into() };
     assert_eq!(h.commit(&y, after).await, Committed::Conflict);
 }
 
@@ -284,7 +284,7 @@ pub async fn a_dependency_that_is_named_twice_counts_once(h: &mut Harness) {
     assert_eq!(added.state, State::Blocked { open: 2 });
     let cancelled = h.cancel(&added).await;
     let after = [id("b"), id("a"), id("b")].into();
-    let again = h.commit(&cancelled, Change::Requeued { at: h.wall(), after }).await;
+    let again = h.commit(&cancelled, Change::Requeued { at: h.wall().into(), after }).await;
     assert!(
         matches!(&again, Committed::Done(record) if record.state == State::Blocked { open: 2 }),
         "{again:?}"

@@ -224,7 +224,7 @@ pub async fn operations_outlive_a_reopen(h: &mut Harness) {
     assert_eq!((walked.changed, walked.is_running()), (6, false));
     assert_eq!(h.counts("q:other").await.by_state[StateName::DeadLetter.index()], 6);
     assert_eq!(h.counts("q").await.by_state[StateName::DeadLetter.index()], 0);
-    let stale = on(&h.peek("a").await, Change::Removed { at: h.wall() });
+    let stale = on(&h.peek("a").await, Change::Removed { at: h.wall().into() });
     let stale = Transition { revision: stale.revision - 1, ..stale };
     assert_eq!(h.store.commit(vec![stale]).await.expect("commit"), [Committed::Conflict]);
 }
@@ -241,7 +241,7 @@ pub async fn a_retry_that_a_step_refuses_takes_no_key(h: &mut Harness) {
     let (step, _) = h.plan("op", 10).await;
     let requeue = |record: &Record, after: &[&str]| {
         let after = after.iter().map(|text| id(text)).collect();
-        on(record, Change::Requeued { at: h.wall(), after })
+        on(record, Change::Requeued { at: h.wall().into(), after })
     };
     let transitions = vec![requeue(&h.peek("a").await, &["gone"]), requeue(&h.peek("b").await, &[])];
     let change = OperationChange::Step { step, transitions };

@@ -35,7 +35,7 @@ impl Harness {
             ends_at: None,
             paused: false,
         };
-        Schedule::new(name(text), definition, self.wall())
+        Schedule::new(name(text), definition, self.now())
     }
 
     async fn write(&self, text: &str, change: ScheduleChange) -> ScheduleWritten {
@@ -60,7 +60,7 @@ impl Harness {
     /// What the schedule has to do now.
     async fn tick(&self, text: &str, live: bool) -> Tick {
         let schedule = self.schedule(text).await.expect("it is there");
-        schedule.tick(self.wall(), live).expect("there is something to do")
+        schedule.tick(self.now(), live).expect("there is something to do")
     }
 
     async fn fire(&self, text: &str, tick: Tick) -> ScheduleWritten {
@@ -261,4 +261,36 @@ pub async fn schedules_outlive_a_reopen(h: &mut Harness) {
         assert!(h.store.peek(&id(fire.task.as_str())).await.expect("peek").is_some());
     }
     assert!(fired.fires.len() >= 3);
+}
+
+pub async fn slots_come_up_on_the_clock_of_their_pattern(h: &mut Harness) {
+    const HOUR: i64 = 3_600_000;
+    let cron = |text: &str| {
+        let mut definition = h.every_minute(text).definition;
+        definition.timing = Timing::parse("* * * * *", "UTC").expect("a valid pattern");
+        definition.starts_at = None;
+        Schedule::new(name(text), definition, h.now())
+    };
+    let (steady, named) = (h.every_minute("steady"), cron("named"));
+    for schedule in [&steady, &named] {
+        assert_eq!(h.put(schedule, None).await, done());
+    }
+    let due = async || -> Vec<String> {
+        let due = h.store.due_schedules(9).await.expect("due schedules").schedules;
+        due.into_iter().map(|schedule| schedule.id.to_string()).collect()
+    };
+    h.clock.jump_wall_ms(-HOUR);
+    h.clock.advance_ms(MINUTE);
+    assert_eq!(due().await, ["steady"], "a beat counts, a time of day is an hour away");
+    let tick = h.tick("steady", false).await;
+    assert!(matches!(h.fire("steady", tick).await, ScheduleWritten::Done(_)));
+    assert!(due().await.is_empty());
+    h.clock.jump_wall_ms(2 * HOUR);
+    assert_eq!(due().await, ["named"]);
+    h.clock.advance_ms(MINUTE);
+    assert_eq!(due().await.len(), 2);
+    let seen = h.schedule("steady").await.expect("it is there");
+    let changed = seen.redefined(cron("other").definition, h.now());
+    assert_eq!(h.put(&changed, Some(seen.revision)).await, done());
+    assert_eq!(due().await, ["named"], "it left the line of the beats");
 }

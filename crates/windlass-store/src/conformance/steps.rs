@@ -7,8 +7,8 @@ use windlass_core::choice::{Mode, Queue};
 use windlass_core::flow::{self, Load, Scope, Status};
 use windlass_core::transition::{self, Failure};
 use windlass_core::{
-    Body, Change, Name, NewTask, Payload, Priority, Record, Refusal, State, StateName, Task, TaskId, Token,
-    Transition, retry,
+    Body, Change, Counted, Name, NewTask, Payload, Priority, Record, Refusal, Stamp, State, StateName, Task,
+    TaskId, Token, Transition, retry,
 };
 
 use super::Harness;
@@ -67,6 +67,11 @@ pub(super) fn failure() -> Failure {
 }
 
 impl Harness {
+    /// On both time lines.
+    pub(super) fn now(&self) -> Stamp {
+        self.clock.now().stamp()
+    }
+
     pub(super) fn wall(&self) -> u64 {
         self.clock.now().wall
     }
@@ -86,6 +91,7 @@ impl Harness {
             scheduled_at: None,
             expires_at: None,
             retention_ms: 60_000,
+            counted: Counted { ahead: self.now().ahead, delayed: false },
             unique: None,
             key: None,
             body: Body {
@@ -152,13 +158,13 @@ impl Harness {
     }
 
     pub(super) async fn complete(&self, record: &Record) -> Record {
-        self.done(record, transition::complete(record, token(record), None, self.wall())).await
+        self.done(record, transition::complete(record, token(record), None, self.now())).await
     }
 
     /// Completes all of them with one commit.
     pub(super) async fn complete_all(&self, tasks: &[Task]) {
         let completed = |task: &Task| {
-            let change = transition::complete(&task.record, token(&task.record), None, self.wall());
+            let change = transition::complete(&task.record, token(&task.record), None, self.now());
             on(&task.record, change.expect("it runs").expect("it is new"))
         };
         let answers = self.store.commit(tasks.iter().map(completed).collect()).await.expect("commit");
@@ -167,28 +173,28 @@ impl Harness {
 
     pub(super) async fn fail(&self, task: &Task, failure: Failure) -> Record {
         let Task { record, body } = task;
-        self.done(record, transition::fail(record, body, token(record), failure, self.wall())).await
+        self.done(record, transition::fail(record, body, token(record), failure, self.now())).await
     }
 
     pub(super) async fn release(&self, record: &Record) -> Record {
-        self.done(record, transition::release(record, token(record), None, self.wall())).await
+        self.done(record, transition::release(record, token(record), None, self.now())).await
     }
 
     pub(super) async fn lose(&self, task: &Task) -> Record {
         let Task { record, body } = task;
-        self.done(record, transition::lose_lease(record, body, "its worker went away", self.wall())).await
+        self.done(record, transition::lose_lease(record, body, "its worker went away", self.now())).await
     }
 
     pub(super) async fn cancel(&self, record: &Record) -> Record {
-        self.done(record, transition::cancel(record, self.wall())).await
+        self.done(record, transition::cancel(record, self.now())).await
     }
 
     pub(super) async fn retry(&self, record: &Record) -> Record {
-        self.done(record, transition::retry(record, self.wall())).await
+        self.done(record, transition::retry(record, self.now())).await
     }
 
     pub(super) async fn remove(&self, record: &Record) -> Record {
-        self.done(record, transition::remove(record, self.wall())).await
+        self.done(record, transition::remove(record, self.now())).await
     }
 
     /// What the promoter does: looks at each task whose time has come, until none is left.
@@ -200,7 +206,7 @@ impl Harness {
                 return promoted;
             }
             for Task { record, .. } in due {
-                promoted.push(self.done(&record, transition::tick(&record, self.wall())).await);
+                promoted.push(self.done(&record, transition::tick(&record, self.now())).await);
             }
         }
     }

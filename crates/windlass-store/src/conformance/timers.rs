@@ -1,13 +1,13 @@
-//! What comes up by the wall clock.
+//! What comes up, by the wall clock or by elapsed time.
 
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use windlass_core::transition::Failure;
-use windlass_core::{NewTask, StateName, Task};
+use windlass_core::{Counted, NewTask, StateName, Task, transition};
 
 use super::Harness;
-use super::steps::{claim, failure, ids};
+use super::steps::{claim, failure, ids, token};
 use crate::store::{Claim, Due};
 
 fn scheduled(h: &Harness, text: &str, in_ms: u64) -> NewTask {
@@ -108,4 +108,94 @@ pub async fn timers_outlive_a_reopen(h: &mut Harness) {
     let promoted: Vec<_> = h.promote().await.iter().map(|record| record.id.to_string()).collect();
     assert_eq!(promoted, ["fails", "later"]);
     assert_eq!(ids(&h.store.prunable(9).await.expect("prunable").tasks), ["ends"]);
+}
+
+const HOUR_MS: i64 = 3_600_000;
+
+fn delayed(h: &Harness, text: &str, in_ms: u64) -> NewTask {
+    NewTask { counted: Counted { ahead: h.now().ahead, delayed: true }, ..scheduled(h, text, in_ms) }
+}
+
+/// Tasks that wait for a second in every way there is, and one whose time was named.
+async fn wait_for_a_second(h: &Harness) {
+    h.add_named(&["fails", "snoozes"]).await;
+    h.add(vec![NewTask { retention_ms: 1000, ..h.task("kept") }]).await;
+    let tasks = h.take(Claim { max: 3, ..claim() }).await;
+    h.fail(&tasks[0], Failure { retry_after_ms: Some(1000), ..failure() }).await;
+    let snoozed = &tasks[1].record;
+    h.done(snoozed, transition::release(snoozed, token(snoozed), Some(1000), h.now())).await;
+    h.complete(&tasks[2].record).await;
+    h.add(vec![delayed(h, "delayed", 1000), scheduled(h, "named", 1000)]).await;
+}
+
+async fn promoted(h: &Harness) -> Vec<String> {
+    let mut ids: Vec<String> = h.promote().await.iter().map(|record| record.id.to_string()).collect();
+    ids.sort();
+    ids
+}
+
+async fn prunable(h: &Harness) -> usize {
+    h.store.prunable(9).await.expect("prunable").tasks.len()
+}
+
+pub async fn a_clock_set_back_delays_only_what_names_a_time(h: &mut Harness) {
+    wait_for_a_second(h).await;
+    h.clock.jump_wall_ms(-HOUR_MS);
+    h.clock.advance_ms(999);
+    assert_eq!((promoted(h).await.len(), prunable(h).await), (0, 0), "nothing comes early");
+    let next = h.store.due(9).await.expect("due").next;
+    assert_eq!(next, Some(h.wall() + 1), "told as the wall clock shows it now");
+    h.clock.advance_ms(1);
+    assert_eq!(promoted(h).await, ["delayed", "fails", "snoozes"]);
+    assert_eq!(prunable(h).await, 1);
+    // What begins after the jump counts as well.
+    h.add(vec![delayed(h, "late", 500), NewTask { retention_ms: 500, ..h.task("ends") }]).await;
+    let ends =
+        h.take(Claim { max: 9, ..claim() }).await.into_iter().find(|it| it.record.id.as_str() == "ends");
+    h.complete(&ends.expect("it was ready").record).await;
+    assert_eq!((promoted(h).await.len(), prunable(h).await), (0, 1));
+    h.clock.advance_ms(500);
+    assert_eq!((promoted(h).await, prunable(h).await), (vec!["late".to_owned()], 2));
+    h.clock.jump_wall_ms(HOUR_MS);
+    assert_eq!(promoted(h).await, ["named"]);
+}
+
+pub async fn a_clock_set_forward_hurries_only_what_names_a_time(h: &mut Harness) {
+    wait_for_a_second(h).await;
+    h.clock.jump_wall_ms(HOUR_MS);
+    assert_eq!(promoted(h).await, ["named"]);
+    assert_eq!(prunable(h).await, 0);
+    h.clock.advance_ms(999);
+    assert_eq!((promoted(h).await.len(), prunable(h).await), (0, 0));
+    h.clock.advance_ms(1);
+    assert_eq!(promoted(h).await, ["delayed", "fails", "snoozes"]);
+    assert_eq!(prunable(h).await, 1);
+}
+
+pub async fn what_counts_expires_by_the_wall_clock(h: &mut Harness) {
+    let expiring = |text: &str| NewTask { expires_at: Some(h.wall() + 5000), ..delayed(h, text, 1000) };
+    h.add(vec![expiring("a"), expiring("b")]).await;
+    h.clock.jump_wall_ms(-HOUR_MS);
+    h.clock.advance_ms(1000);
+    let a = h.promote().await;
+    assert_eq!(a.iter().map(|record| record.state_name()).collect::<Vec<_>>(), [StateName::Pending; 2]);
+    h.add(vec![expiring("c")]).await;
+    h.clock.jump_wall_ms(2 * HOUR_MS);
+    let gone = h.promote().await;
+    assert_eq!(gone.iter().map(|record| record.state_name()).collect::<Vec<_>>(), [StateName::Cancelled; 3]);
+    assert_eq!(h.store.due(9).await.expect("due").next, None, "nothing stays behind on either line");
+}
+
+pub async fn what_counts_outlives_a_reopen(h: &mut Harness) {
+    wait_for_a_second(h).await;
+    h.clock.jump_wall_ms(-HOUR_MS);
+    h.add(vec![delayed(h, "late", 500)]).await;
+    h.reopen().await;
+    h.clock.advance_ms(1000);
+    assert_eq!(promoted(h).await, ["delayed", "fails", "late", "snoozes"]);
+    assert_eq!(prunable(h).await, 1);
+    let held = h.take(Claim { max: 9, ..claim() }).await;
+    assert_eq!(held.len(), 4);
+    h.reopen().await;
+    assert!(promoted(h).await.is_empty(), "a promotion leaves no trace on the line that it left");
 }

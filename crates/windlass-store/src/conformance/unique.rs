@@ -310,3 +310,23 @@ pub async fn keys_outlive_a_reopen(h: &mut Harness) {
     assert_eq!(holder(h, "late").await, None);
     assert_eq!(h.peek("held").await.unique.expect("it has a key").key.as_str(), "held");
 }
+
+pub async fn the_time_of_a_key_counts_whatever_the_wall_clock_shows(h: &mut Harness) {
+    let asking = |text: &str| {
+        let key = UniqueKey::new("timed").expect("a key");
+        let unique = Unique { key, for_ms: Some(1000), on_conflict: OnConflict::Reject };
+        NewTask { unique: Some(Box::new(unique)), ..h.task(text) }
+    };
+    let add = async |text: &str| {
+        let insert = Insert { tasks: vec![asking(text)].into(), atomic: false, max_depth: None };
+        matches!(h.store.insert(insert).await.expect("insert").remove(0), Inserted::New(_))
+    };
+    assert!(add("a").await);
+    h.clock.jump_wall_ms(3_600_000);
+    assert!(!add("b").await, "the key is held for a second, not until a time of the wall clock");
+    h.clock.jump_wall_ms(-7_200_000);
+    h.clock.advance_ms(999);
+    assert!(!add("c").await);
+    h.clock.advance_ms(1);
+    assert!(add("d").await);
+}

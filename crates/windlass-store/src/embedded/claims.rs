@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use windlass_core::transition;
-use windlass_core::{Name, State, Task, Transition};
+use windlass_core::{Name, Stamp, State, Task, Transition};
 
 use super::command::Command;
 use super::engine::Shared;
@@ -58,7 +58,7 @@ impl Drop for Delivery {
             return;
         }
         let Some(store) = self.store.upgrade() else { return };
-        let now = store.clock.now().wall;
+        let now = store.clock.now();
         let release = |task: &Task| {
             let State::Running(lease) = &task.record.state else { return None };
             let change = transition::release(&task.record, lease.token, None, now).ok().flatten()?;
@@ -172,13 +172,13 @@ impl Shared {
 
     /// Puts a claim in the inbox of those who commit.
     pub(super) fn serve(&self, claim: Claim, request: Request) {
-        let command = Command::Claim { claim, now: 0 };
+        let command = Command::Claim { claim, now: Stamp::default() };
         self.inbox.push(Op { command, entry: bytes::Bytes::new(), reply: Reply::Claimed(request) });
     }
 
     /// Serves a claim that was taken out of the line.
     pub(super) fn serve_woken(&self, claim: Claim, request: Request) {
-        let command = Command::Claim { claim, now: 0 };
+        let command = Command::Claim { claim, now: Stamp::default() };
         self.inbox.push_woken(Op { command, entry: bytes::Bytes::new(), reply: Reply::Claimed(request) });
     }
 }

@@ -99,6 +99,8 @@ struct RecordMessage {
     /// Absent while it has the place in line that it was submitted to.
     #[prost(uint64, optional, tag = "25")]
     ready_at: Option<u64>,
+    #[prost(sint64, optional, tag = "26")]
+    ahead: Option<i64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -199,6 +201,7 @@ pub(crate) fn decode_record(
         ready_at: message.ready_at.unwrap_or(message.created_at),
         priority: priority(message.priority)?,
         state: state(message.state.ok_or_else(|| wrong("a record without a state"))?)?,
+        ahead: message.ahead,
         attempts: message.attempts,
         crashes: message.crashes,
         awaited: message.awaited,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use windlass_core::choice::{Mode, Queue};
-use windlass_core::{Name, NewTask, Transition};
+use windlass_core::{Name, NewTask, Stamp, Transition};
 
 use super::codec::{self, NewTaskMessage, TransitionMessage, Undecodable, Writer, nested, write_transition};
 use super::flow::LimitEntry;
@@ -28,7 +28,7 @@ pub(super) enum Command {
     },
     Claim {
         claim: Claim,
-        now: u64,
+        now: Stamp,
     },
     Commit {
         transitions: Vec<Transition>,
@@ -151,6 +151,8 @@ struct ClaimEntry {
     seed: u64,
     #[prost(uint64, tag = "10")]
     now: u64,
+    #[prost(sint64, tag = "11")]
+    ahead: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -212,7 +214,7 @@ impl Command {
             return Ok(Command::Insert { tasks, atomic: insert.atomic, max_depth: insert.max_depth });
         }
         if let Some(claim) = entry.claim {
-            let now = claim.now;
+            let now = Stamp { wall: claim.now, ahead: claim.ahead };
             return Ok(Command::Claim { claim: decode_claim(claim)?, now });
         }
         if let Some(commit) = entry.commit {
@@ -261,7 +263,7 @@ fn commit_entry(transitions: &[Transition]) -> Bytes {
     entry.into()
 }
 
-fn claim_entry(claim: &Claim, now: u64) -> ClaimEntry {
+fn claim_entry(claim: &Claim, now: Stamp) -> ClaimEntry {
     let text = |name: &Name| name.as_str().to_owned();
     ClaimEntry {
         worker: text(&claim.worker),
@@ -273,7 +275,8 @@ fn claim_entry(claim: &Claim, now: u64) -> ClaimEntry {
         max: claim.max,
         lease_ms: claim.lease_ms,
         seed: claim.seed,
-        now,
+        now: now.wall,
+        ahead: now.ahead,
     }
 }
 

@@ -16,12 +16,15 @@ use self::ids::Ids;
 pub(super) use self::slots::Slots;
 use super::checkpoint::Touched;
 use super::index::Place;
+use super::names::KEYED_LANES;
 use super::tables::block::BLOCK_TASKS;
 use super::tables::ids::Dated;
 
 /// The index's lanes that are not for ready tasks.
 pub(super) const WAKE_LANE: u32 = 0;
 pub(super) const PRUNE_LANE: u32 = 1;
+/// Tasks that wait for a duration, by elapsed time; behind all lanes of ready tasks, whose numbers older directories have.
+pub(super) const ELAPSED_LANE: u32 = KEYED_LANES - 1;
 /// Tasks that ended and have yet to tell those who wait for them, by number.
 pub(super) const TELL_LANE: u32 = 2;
 /// The first lane of ready tasks.
@@ -58,6 +61,7 @@ pub(super) struct Keys {
     /// With the lane, which may be another one when the task is pending again.
     pub(super) ready: Option<(u32, Place)>,
     pub(super) wake: Option<Place>,
+    pub(super) elapsed: Option<Place>,
     pub(super) prune: Option<Place>,
     pub(super) state: u8,
     /// Stands in the lane of those who have yet to tell, at [`tell_place`].
@@ -72,9 +76,11 @@ impl Keys {
     /// `home` is where it stands when it is pending.
     pub(super) fn of(record: &Record, home: u32) -> Keys {
         let pending = record.state == windlass_core::State::Pending;
+        let wakes = record.wakes();
         Keys {
             ready: pending.then(|| (home, (u64::from(u8::MAX - record.priority.0), record.order))),
-            wake: record.wake_at().map(|at| (at, record.seq)),
+            wake: wakes.wall.map(|at| (at, record.seq)),
+            elapsed: wakes.elapsed.map(|at| (at, record.seq)),
             prune: record.prune_at().map(|at| (at, record.seq)),
             state: record.state_name().index() as u8,
             tells: record.must_tell(),
@@ -272,6 +278,7 @@ mod tests {
             scheduled_at: None,
             expires_at: None,
             retention_ms: 0,
+            counted: windlass_core::Counted::default(),
             unique: None,
             key: None,
             body,

@@ -247,12 +247,14 @@ pub(super) fn commit_group(shared: &Arc<Shared>, desk: &Desk) -> Result<usize, E
     let taken = !ops.is_empty();
     let began = Instant::now();
     hand_over(shared, &mut ops);
-    let now = shared.clock.now().wall;
+    let now = shared.clock.now();
     for op in &mut ops {
-        if let Command::Claim { now: stamp, .. } | Command::Limit { now: stamp, .. } = &mut op.command {
-            *stamp = now;
-            op.entry = op.command.encode();
+        match &mut op.command {
+            Command::Claim { now: stamp, .. } => *stamp = now.stamp(),
+            Command::Limit { now: stamp, .. } => *stamp = now.wall,
+            _ => continue,
         }
+        op.entry = op.command.encode();
     }
     let first = append(shared, &mut writing.log, &mut ops)?;
     let unsynced = writing.due(desk.pace, !ops.is_empty());

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use foldhash::HashSet;
 use parking_lot::Mutex;
 use windlass_core::flow::Scope;
-use windlass_core::{Name, NewTask};
+use windlass_core::{Name, NewTask, Stamp};
 
 use super::claims::Waiter;
 use super::command::Command;
@@ -81,7 +81,7 @@ pub(super) fn hand_over(shared: &Shared, ops: &mut Vec<Op>) {
         }
     }
     for Waiter { claim, request } in woken {
-        let command = Command::Claim { claim, now: 0 };
+        let command = Command::Claim { claim, now: Stamp::default() };
         ops.push(Op { command, entry: bytes::Bytes::new(), reply: Reply::Claimed(request) });
     }
 }

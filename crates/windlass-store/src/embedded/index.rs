@@ -17,6 +17,7 @@ mod levels;
 use std::collections::BTreeMap;
 
 pub(super) use self::fresh::Fresh;
+use super::dirty::ELAPSED_LANE;
 use super::names::KEYED_LANES;
 use super::tables::{OrderKey, Snapshot};
 use crate::store::Error;
@@ -33,6 +34,7 @@ pub(super) struct Index {
     /// Entries of one window.
     window_entries: usize,
     lanes: Vec<Lane>,
+    elapsed: Lane,
     /// The lanes of keys, which come and go.
     keyed: Vec<Lane>,
     /// Entries beyond the windows whose tasks changed since the checkpoint that is under way began…
@@ -68,6 +70,7 @@ impl Index {
         Self {
             window_entries: window_entries.max(2),
             lanes: Vec::new(),
+            elapsed: Lane::new(true),
             keyed: Vec::new(),
             fresh: Fresh::default(),
             freezing: Fresh::default(),
@@ -76,7 +79,7 @@ impl Index {
 
     /// How many entries a window may have: fewer when there are many lanes.
     fn window_max(&self) -> usize {
-        let share = (WINDOWS_ENTRIES_MAX / (self.lanes.len() + self.keyed.len())).max(WINDOW_ENTRIES_MIN);
+        let share = (WINDOWS_ENTRIES_MAX / (1 + self.lanes.len() + self.keyed.len())).max(WINDOW_ENTRIES_MIN);
         self.window_entries.min(share)
     }
 
@@ -98,6 +101,7 @@ impl Index {
     fn lane(&self, lane: u32) -> &Lane {
         match lane.checked_sub(KEYED_LANES) {
             Some(number) => &self.keyed[number as usize],
+            None if lane == ELAPSED_LANE => &self.elapsed,
             None => &self.lanes[lane as usize],
         }
     }
@@ -105,6 +109,7 @@ impl Index {
     fn lane_mut(&mut self, lane: u32) -> &mut Lane {
         match lane.checked_sub(KEYED_LANES) {
             Some(number) => &mut self.keyed[number as usize],
+            None if lane == ELAPSED_LANE => &mut self.elapsed,
             None => &mut self.lanes[lane as usize],
         }
     }
@@ -113,6 +118,7 @@ impl Index {
         let mut max = self.window_max();
         let mut state = match lane.checked_sub(KEYED_LANES) {
             Some(number) => &mut self.keyed[number as usize],
+            None if lane == ELAPSED_LANE => &mut self.elapsed,
             None => &mut self.lanes[lane as usize],
         };
         if let Some(levels) = &mut state.levels {

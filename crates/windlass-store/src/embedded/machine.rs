@@ -29,12 +29,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::flow::Delta;
-use windlass_core::{Body, Now, Record, State, StateName, Task};
+use windlass_core::{Body, Now, Record, State, StateName, Task, Wakes};
 
 use super::checkpoint::Touched;
 use super::codec;
 use super::command::Command;
-use super::dirty::{Dirty, Frozen, Keys, PRUNE_LANE, READY_LANES, Slot, TELL_LANE, WAKE_LANE, tell_place};
+use super::dirty::{
+    Dirty, ELAPSED_LANE, Frozen, Keys, PRUNE_LANE, READY_LANES, Slot, TELL_LANE, WAKE_LANE, tell_place,
+};
 use super::edges::{self, Edges};
 use super::holders::{self, Holders};
 use super::index::{self, Index};
@@ -83,8 +85,8 @@ pub(super) struct Machine {
     /// Queues that were resumed since.
     resumed: Vec<u32>,
     /// What the loops wait for; something nearer wakes them.
-    awaited_wake: u64,
-    awaited_prune: u64,
+    awaited_wakes: Wakes,
+    awaited_prune: Option<u64>,
     awaited_gate: u64,
 }
 
@@ -165,8 +167,8 @@ impl Machine {
             broken: false,
             gained: Vec::new(),
             resumed: Vec::new(),
-            awaited_wake: u64::MAX,
-            awaited_prune: u64::MAX,
+            awaited_wakes: Wakes::default(),
+            awaited_prune: None,
             awaited_gate: u64::MAX,
         };
         let lanes = (READY_LANES..).take(machine.names.lane_count());
@@ -276,8 +278,9 @@ impl Machine {
             let keys = Keys::of(&slot.record, slot.home);
             let at = |lane: u32, place: Option<index::Place>| place.map(|place| (lane, place));
             let tell = keys.tells.then(|| (TELL_LANE, tell_place(seq)));
-            let entries = [keys.ready, at(WAKE_LANE, keys.wake), at(PRUNE_LANE, keys.prune), tell];
-            for (lane, place) in entries.into_iter().flatten() {
+            let timers =
+                [at(WAKE_LANE, keys.wake), at(ELAPSED_LANE, keys.elapsed), at(PRUNE_LANE, keys.prune)];
+            for (lane, place) in timers.into_iter().chain([keys.ready, tell]).flatten() {
                 self.index.insert(lane, place, seq);
             }
             self.dirty.insert(slot);

@@ -15,6 +15,7 @@ use windlass_core::{Change, Payload};
 use super::EmbeddedStore;
 use super::checkpoint::{self, Bell};
 use super::command::Command;
+use super::elapsed;
 use super::engine::{self, COMMITTERS, Desk, MemoryLimits, Shared};
 use super::gauges::Gauges;
 use super::handover::Limited;
@@ -119,11 +120,20 @@ impl Threads {
     }
 }
 
+impl Drop for EmbeddedStore {
+    /// The threads end by themselves; whoever needs the directory at once calls `close`.
+    fn drop(&mut self) {
+        self.shared.inbox.close(Error::Closed);
+        self.shared.dismiss(&Error::Closed);
+    }
+}
+
 fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, Error> {
     fs::create_dir_all(&options.dir).map_err(io_error("make the data directory", &options.dir))?;
     let lock = lock(&options.dir)?;
     migration::check(&options)?;
     let mut identity = Identity::read(&options.dir)?;
+    elapsed::resume(&options.dir, &*clock);
     let block_bytes =
         options.segment_bytes.saturating_mul(2).clamp(BLOCKS_BYTES_MIN, BLOCKS_BYTES_MAX) as u32;
     let mut tables =

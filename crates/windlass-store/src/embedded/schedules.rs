@@ -153,6 +153,7 @@ fn schedule_message(schedule: &Schedule) -> ScheduleMessage {
         scheduled_at: None,
         expires_at: None,
         retention_ms: template.retention_ms,
+        counted: windlass_core::Counted::default(),
         unique: None,
         key: template.key.clone(),
         body: template.body.clone(),

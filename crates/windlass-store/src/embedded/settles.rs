@@ -1,7 +1,7 @@
 //! What those who wait are told, in the log.
 
 use prost::Message;
-use windlass_core::{Change, Ended};
+use windlass_core::{Change, Ended, Stamp};
 
 use super::codec::{self, Undecodable};
 use crate::store::Settle;
@@ -30,6 +30,8 @@ struct SettleMessage {
     reason: Option<u32>,
     #[prost(uint64, tag = "7")]
     at: u64,
+    #[prost(sint64, tag = "8")]
+    ahead: i64,
 }
 
 impl SettleEntry {
@@ -53,6 +55,7 @@ fn message(settle: &Settle) -> SettleMessage {
         completed: of(Ended::Completed),
         cancelled: of(Ended::Cancelled),
         at: settle.change.as_ref().map_or(0, Change::at),
+        ahead: settle.change.as_ref().map_or(0, |change| change.stamp().ahead),
         ..Default::default()
     };
     match &settle.change {
@@ -64,7 +67,7 @@ fn message(settle: &Settle) -> SettleMessage {
 }
 
 fn settle(message: SettleMessage) -> Result<Settle, Undecodable> {
-    let at = message.at;
+    let at = Stamp { wall: message.at, ahead: message.ahead };
     let change = match (message.count, message.reason) {
         (Some(count), _) => Some(Change::Settled { at, count }),
         (None, Some(reason)) => Some(Change::Cancelled { at, reason: codec::reason(reason)? }),

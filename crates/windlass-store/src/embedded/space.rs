@@ -8,7 +8,7 @@
 //! was accepted and is not saved yet counts as taken already, with what redb adds to it ([`debt`]). Thus a reserve of
 //! [`reserve_bytes_min`] is enough for every checkpoint, whatever its size.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -126,6 +126,10 @@ impl Space {
     /// This much of changed tasks is in memory.
     pub(super) fn note_unsaved(&self, bytes: usize) {
         self.unsaved.store(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Whether new tasks must wait for room.

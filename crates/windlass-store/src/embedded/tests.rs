@@ -1,5 +1,6 @@
 //! What only this store has: files that can be locked, newer or damaged, and threads that can be left behind.
 
+mod clock;
 mod damage;
 mod flow;
 
@@ -19,7 +20,7 @@ use super::here::Place;
 use super::identity::Identity;
 use super::tables::{META, TASKS, Tables, seal};
 use super::{EmbeddedStore, Options};
-use crate::clock::ManualClock;
+use crate::clock::{Clock, ManualClock};
 use crate::store::{Claim, Committed, Durability, Error, Insert, Inserted, List, Store};
 
 fn options(dir: &Path) -> Options {
@@ -50,6 +51,7 @@ fn task(id: &str) -> NewTask {
         scheduled_at: None,
         expires_at: None,
         retention_ms: 1000,
+        counted: windlass_core::Counted::default(),
         unique: None,
         key: None,
         body,
@@ -186,7 +188,7 @@ async fn the_format_before_is_taken_over() {
     let small = || Options { checkpoint_bytes: 8 << 10, ..options(dir.path()) };
     let store = EmbeddedStore::open(small(), ManualClock::shared()).await.unwrap();
     assert!(fs::read_to_string(dir.path().join("FORMAT")).unwrap().starts_with("windlass-data 6\nstore "));
-    change(&store, "05", |_| Change::Removed { at: 1 }).await;
+    change(&store, "05", |_| Change::Removed { at: 1.into() }).await;
     add(&store, vec![task("40")]).await.unwrap();
     store.close().await.unwrap();
     let store = open(dir.path()).await.unwrap();
@@ -317,11 +319,11 @@ async fn an_id_can_be_used_again_and_again_between_checkpoints() {
     let id = TaskId::new("a").unwrap();
     for _ in 0..3 {
         assert!(store.get(&id).await.unwrap().is_some());
-        change(&store, "a", |_| Change::Removed { at: 1 }).await;
+        change(&store, "a", |_| Change::Removed { at: 1.into() }).await;
         assert!(store.get(&id).await.unwrap().is_none(), "the table's entry does not count any more");
         assert!(matches!(add(&store, vec![task("a")]).await.unwrap()[..], [Inserted::New(_)]));
     }
-    change(&store, "a", |_| Change::Removed { at: 1 }).await;
+    change(&store, "a", |_| Change::Removed { at: 1.into() }).await;
     store.close().await.unwrap();
     let store = open(dir.path()).await.unwrap();
     assert!(store.get(&id).await.unwrap().is_none());

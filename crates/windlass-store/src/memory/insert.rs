@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use windlass_core::unique::{self, Contest};
-use windlass_core::{Body, Change, NewTask, Now, Record, Task, TaskId, UniqueKey};
+use windlass_core::{Body, Change, NewTask, Now, Record, Stamp, Task, TaskId, UniqueKey};
 
 use super::tables::Tables;
 use crate::depth::{self, Depths, Room};
@@ -88,7 +88,7 @@ impl Tables {
         let asked = new.unique.as_ref()?;
         let stored = || self.keys.get(&asked.key).map(|seq| self.tasks[seq].record.clone());
         let holder = batch.and_then(|batch| batch.keys.get(&asked.key).cloned()).or_else(stored)?;
-        let contest = unique::contend(asked.on_conflict, Some(&holder), new.created_at);
+        let contest = unique::contend(asked.on_conflict, Some(&holder), new.stamp());
         Some((holder, contest))
     }
 
@@ -144,7 +144,7 @@ impl Tables {
     }
 
     /// The other live task that has the key of `record`, if it has one and wants it back at `now`.
-    pub(super) fn key_holder(&self, record: &Record, now: u64) -> Option<TaskId> {
+    pub(super) fn key_holder(&self, record: &Record, now: Stamp) -> Option<TaskId> {
         let hold = record.unique.as_ref().filter(|hold| !hold.is_over(now))?;
         let holder = &self.tasks[self.keys.get(&hold.key)?].record;
         (holder.seq != record.seq && holder.holds_key(now)).then(|| holder.id.clone())

@@ -36,7 +36,7 @@ impl Tables {
             let Some((i, next)) = picked.and_then(|i| Some((i, best(i)?))) else { break };
             let seq = self.ready.seq(&next);
             let record = &self.tasks[&seq].record;
-            if let Ok(Some(expired)) = transition::tick(record, now.wall) {
+            if let Ok(Some(expired)) = transition::tick(record, now) {
                 self.change(seq, &expired, now);
                 self.signals.lapsed.push(self.tasks[&seq].record.clone());
                 self.signals.due.notify_one();
@@ -44,8 +44,7 @@ impl Tables {
             }
             let token = Token { number: self.claims + 1, secret: draws.next_u64() };
             let input = transition::Claim { token, worker: claim.worker.clone(), lease_ms: claim.lease_ms };
-            let claimed =
-                transition::claim(record, input, now.wall).expect("a ready task that has not expired");
+            let claimed = transition::claim(record, input, now).expect("a ready task that has not expired");
             self.claims += 1;
             if let Some(source) = &sources[i] {
                 self.ready.start(&next, source, now.wall);
@@ -123,7 +122,7 @@ impl Tables {
             else {
                 continue;
             };
-            if let Ok(Some(released)) = transition::release(&current.record, lease.token, None, now.wall) {
+            if let Ok(Some(released)) = transition::release(&current.record, lease.token, None, now) {
                 self.change(record.seq, &released, now);
             }
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use windlass_core::{
-    Change, Class, Name, Now, Record, State, StateName, Task, TaskId, Transition, UniqueKey,
+    Change, Class, Name, Now, Record, State, StateName, Task, TaskId, Transition, UniqueKey, Wakes,
 };
 
 use super::dependents::Dependents;
@@ -17,7 +17,7 @@ use crate::schedules::Schedules;
 use crate::store::{Committed, Due, Ledger, QueueCounts, Signals};
 use crate::waiting::Waiting;
 
-/// Pairs of a wall-clock time and the `seq` of the task that comes up then.
+/// Pairs of a time and the `seq` of the task that comes up then.
 pub(super) type Timers = BTreeSet<(u64, u64)>;
 
 #[derive(Debug)]
@@ -26,7 +26,10 @@ pub(super) struct Tables {
     pub(super) tasks: BTreeMap<u64, Task>,
     pub(super) ids: HashMap<TaskId, u64>,
     pub(super) ready: Ready,
+    /// On the wall clock.
     pub(super) wakes: Timers,
+    /// On elapsed time, as are the prunes.
+    pub(super) counted: Timers,
     pub(super) prunes: Timers,
     pub(super) leases: Leases,
     pub(super) queues: BTreeMap<Name, Queue>,
@@ -64,6 +67,7 @@ impl Tables {
             ids: HashMap::new(),
             ready: Ready::new(),
             wakes: Timers::new(),
+            counted: Timers::new(),
             prunes: Timers::new(),
             leases: Leases::default(),
             queues: BTreeMap::new(),
@@ -170,8 +174,11 @@ impl Tables {
             _ => {}
         }
         self.ready.enter(record, before);
-        if let Some(at) = record.wake_at() {
-            start(&mut self.wakes, (at, seq), &self.signals.due);
+        let wakes = record.wakes();
+        for (timers, at) in [(&mut self.wakes, wakes.wall), (&mut self.counted, wakes.elapsed)] {
+            if let Some(at) = at {
+                start(timers, (at, seq), &self.signals.due);
+            }
         }
         self.tasks.insert(seq, task);
         self.enter_ends(seq);
@@ -215,8 +222,11 @@ impl Tables {
             State::Running(_) => self.leases.end(seq),
             _ => {}
         }
-        if let Some(at) = record.wake_at() {
-            self.wakes.remove(&(at, seq));
+        let wakes = record.wakes();
+        for (timers, at) in [(&mut self.wakes, wakes.wall), (&mut self.counted, wakes.elapsed)] {
+            if let Some(at) = at {
+                timers.remove(&(at, seq));
+            }
         }
         task
     }
@@ -249,16 +259,27 @@ impl Tables {
         self.ids.get(id).map(|seq| &self.tasks[seq])
     }
 
-    /// The tasks of `timers` whose time has come.
-    pub(super) fn come_up(&self, timers: &Timers, limit: usize, now: Now) -> Due {
+    pub(super) fn due(&self, limit: usize, now: Now) -> Due {
+        let (on_wall, wall) = self.come_up(&self.wakes, limit, now.wall);
+        let (counted, elapsed) = self.come_up(&self.counted, limit, now.elapsed());
+        Due::of_both(on_wall, counted, Wakes { wall, elapsed }, now.stamp(), limit)
+    }
+
+    pub(super) fn prunable(&self, limit: usize, now: Now) -> Due {
+        let (tasks, next) = self.come_up(&self.prunes, limit, now.elapsed());
+        Due { tasks, next: next.map(|at| now.stamp().shown(at)) }
+    }
+
+    /// The tasks of `timers` whose time has come, and when the next one comes up.
+    fn come_up(&self, timers: &Timers, limit: usize, now: u64) -> (Vec<Task>, Option<u64>) {
         let tasks: Vec<Task> = timers
             .iter()
-            .take_while(|(at, _)| *at <= now.wall)
+            .take_while(|(at, _)| *at <= now)
             .take(limit)
             .map(|(_, seq)| self.tasks[seq].clone())
             .collect();
         let next = timers.iter().nth(tasks.len()).map(|(at, _)| *at);
-        Due { tasks, next }
+        (tasks, next)
     }
 
     pub(super) fn close(&mut self) {

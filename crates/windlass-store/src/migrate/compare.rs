@@ -13,7 +13,7 @@ macro_rules! differing {
 /// The fields in which they differ.
 pub(super) fn tasks(left: &Task, right: &Task) -> Vec<&'static str> {
     let (a, b) = (&left.record, &right.record);
-    let record = differing!(Record, a, b; id, queue, kind, seq, revision, order, ready_at, priority, state, attempts, crashes,
+    let record = differing!(Record, a, b; id, queue, kind, seq, revision, order, ready_at, priority, state, ahead, attempts, crashes,
         awaited, member, ended, created_at, updated_at, started_at, scheduled_at, expires_at, retention_ms, key,
         error, result, history, progress, unique, checkpoint);
     let (a, b) = (&left.body, &right.body);

@@ -54,6 +54,7 @@ fn nobody(job: &Job<'_>, like: &Record) -> NewTask {
         scheduled_at: None,
         expires_at: None,
         retention_ms: 0,
+        counted: windlass_core::Counted::default(),
         unique: None,
         key: None,
         body: Body {

@@ -28,6 +28,7 @@ fn task(text: &str) -> NewTask {
         scheduled_at: None,
         expires_at: None,
         retention_ms: 60_000,
+        counted: windlass_core::Counted::default(),
         unique: None,
         key: None,
         body: Body {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use windlass_core::choice::{Draws, Mode};
 use windlass_core::limits::{ANSWER_BYTES_MAX, CLAIM_EXPIRED_MAX, LANES_MAX, SHUT_MET_MAX};
-use windlass_core::{Record, State, Task, transition};
+use windlass_core::{Record, Stamp, State, Task, transition};
 
 use super::Shared;
 use super::commit::Decided;
@@ -44,7 +44,7 @@ impl Shared {
             let found = any || taken.iter().any(|taken| !taken.is_empty());
             open.iter().zip(taken).for_each(|(i, taken)| served[*i] = taken);
             if !expired.is_empty() {
-                let cancelled = self.cancel_expired(&expired, self.clock.now().wall).await;
+                let cancelled = self.cancel_expired(&expired, self.clock.now().stamp()).await;
                 if !found {
                     cancelled?;
                     lapsed += 1;
@@ -90,7 +90,7 @@ impl Shared {
     }
 
     /// Somebody else may have changed them meanwhile, which is as good.
-    async fn cancel_expired(&self, records: &[Record], now: u64) -> Result<(), Error> {
+    async fn cancel_expired(&self, records: &[Record], now: Stamp) -> Result<(), Error> {
         let ticked = |record: &Record| Some((record.clone(), transition::tick(record, now).ok()??));
         let decided = records.iter().filter_map(ticked).map(Decided::plain).collect();
         for committed in self.write_all(decided).await? {
@@ -104,7 +104,7 @@ impl Shared {
 
     /// Takes back what a caller that went away was served.
     pub(super) async fn give_back(&self, tasks: Vec<Task>) {
-        let now = self.clock.now().wall;
+        let now = self.clock.now();
         let released = |Task { record, .. }: Task| {
             let State::Running(lease) = &record.state else { return None };
             let change = transition::release(&record, lease.token, None, now).ok()??;

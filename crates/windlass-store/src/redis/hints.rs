@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
-use windlass_core::{Name, Record, StateName};
+use windlass_core::{Name, Record, Stamp, StateName};
 
 /// Lanes that are named one by one; beyond it everybody looks at all of theirs.
 const LANES_NAMED_MAX: usize = 100;
@@ -65,7 +65,9 @@ impl Hint {
     /// What a task that is now like this means to others.
     pub(super) fn add(&mut self, record: &Record) {
         let earlier = |at: &mut Option<u64>, new: Option<u64>| *at = at.take().into_iter().chain(new).min();
-        earlier(&mut self.due, record.wake_at());
+        // By the clock of the one who tells it, as it was set when the time was.
+        let told = Stamp { wall: record.updated_at, ahead: record.ahead.unwrap_or(0) };
+        earlier(&mut self.due, record.wakes().first(told));
         let prune_at = record.ended_at().map(|at| at.saturating_add(record.retention_ms));
         earlier(&mut self.prune, prune_at);
         earlier(&mut self.prune_soon, prune_at.filter(|_| record.retention_ms < LOOKED_AT_MS));

@@ -135,6 +135,7 @@ impl Shared {
         let (before, last) = (self.leader.mark(), self.leader.mark.lock().clone());
         let mut args = self.args(&Hint::default());
         args.text(&self.origin).number(LEAD.as_millis() as u64).text("lead");
+        args.number(self.clock.now().elapsed());
         let answer = self.link.run(&script::LEAD, &args).await?;
         if let redis::Value::Int(left_ms) = answer {
             self.leader.lose();

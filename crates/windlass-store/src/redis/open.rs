@@ -14,7 +14,9 @@ use crate::clock::Clock;
 use crate::store::{Durability, Error, Store};
 
 /// The version of the layout that `redis.rs` describes.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
+/// Knows no times that count elapsed time; what it has is read as it is.
+const FORMAT_BEFORE: u32 = 4;
 
 /// The first version that keeps the lower of two scores by itself, which scripts rely on.
 const OLDEST: (u32, u32) = (6, 2);
@@ -99,6 +101,7 @@ impl RedisStore {
     ) -> Result<Arc<RedisStore>, Error> {
         let base = options.base();
         check_format(&link, &base).await?;
+        resume(&link, &base, &*clock).await?;
         if let Some(wanted) = options.wanted {
             link.replicas = Some(Replicas::open(&options.target, wanted, &base).await?);
         }
@@ -283,10 +286,23 @@ async fn synced(link: &Link) -> Durability {
     }
 }
 
+/// Has elapsed time go on from where the leader last was (`lua/lead.lua`).
+pub(super) async fn resume(link: &Link, base: &str, clock: &dyn Clock) -> Result<(), Error> {
+    let known = link.ask(redis::cmd("HGET").arg(format!("{base}meta")).arg("elapsed")).await?;
+    if !matches!(known, redis::Value::Nil) {
+        clock.resume(reply::number(known)?);
+    }
+    Ok(())
+}
+
 pub(super) async fn check_format(link: &Link, base: &str) -> Result<(), Error> {
     let meta = format!("{base}meta");
     link.ask(redis::cmd("HSETNX").arg(&meta).arg("format").arg(FORMAT)).await?;
     let found = reply::number(link.ask(redis::cmd("HGET").arg(&meta).arg("format")).await?)?;
+    if found == u64::from(FORMAT_BEFORE) {
+        link.ask(redis::cmd("HSET").arg(&meta).arg("format").arg(FORMAT)).await?;
+        return Ok(());
+    }
     if found != u64::from(FORMAT) {
         return Err(Error::Version { found: found as u32, known: FORMAT });
     }

@@ -146,10 +146,8 @@ impl Plan {
         }
         let holder = new.unique.as_ref().and_then(|asked| self.holder(asked.key.as_str()));
         let record = holder.map(|met| self.current(met).clone());
-        let contest = new
-            .unique
-            .as_ref()
-            .map(|asked| unique::contend(asked.on_conflict, record.as_ref(), new.created_at));
+        let contest =
+            new.unique.as_ref().map(|asked| unique::contend(asked.on_conflict, record.as_ref(), new.stamp()));
         let evict = match (contest, holder) {
             (None | Some(Contest::Free), _) | (_, None) => None,
             (Some(Contest::Return), Some(met)) => return self.live(new, met),

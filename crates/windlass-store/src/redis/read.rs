@@ -1,7 +1,8 @@
 //! Looking without changing.
 
+use redis::Value;
 use windlass_core::limits::{ANSWER_BYTES_MAX, PAGE_ROWS_MAX, PAGE_SCAN_MAX};
-use windlass_core::{Name, Record, StateName, Task, TaskId, Token};
+use windlass_core::{Name, Record, StateName, Task, TaskId, Token, Wakes};
 
 use super::Shared;
 use super::link::Args;
@@ -251,20 +252,44 @@ impl Shared {
         })
     }
 
-    /// What comes up in an order of times, if this process leads.
-    pub(super) async fn come_up(&self, order: &str, limit: usize) -> Result<Due, Error> {
+    /// Live tasks whose time has come, if this process leads.
+    pub(super) async fn due(&self, limit: usize) -> Result<Due, Error> {
+        let now = self.clock.now();
+        let orders = [("wakes", now.wall), ("elapses", now.elapsed())];
+        let Some(answer) = self.come_up(&orders, limit).await? else { return Ok(Due::default()) };
+        let [on_wall, wall, counted, elapsed] = reply::fixed(answer)?;
+        let next = Wakes { wall: reply::maybe_number(wall)?, elapsed: reply::maybe_number(elapsed)? };
+        let due = Due::of_both(row::tasks(on_wall)?, row::tasks(counted)?, next, now.stamp(), limit);
+        self.due.set(due.next);
+        Ok(due)
+    }
+
+    /// Finished tasks that were kept long enough, if this process leads.
+    pub(super) async fn prunable(&self, limit: usize) -> Result<Due, Error> {
+        let now = self.clock.now();
+        let answer = self.come_up(&[("prunes", now.elapsed())], limit).await?;
+        let Some(answer) = answer else { return Ok(Due::default()) };
+        let [tasks, next] = reply::fixed(answer)?;
+        let next = reply::maybe_number(next)?.map(|at| now.stamp().shown(at));
+        self.prune.set(next);
+        Ok(Due { tasks: row::tasks(tasks)?, next })
+    }
+
+    /// What comes up in orders of times, each with `now` on its time line; `None` if this process does not lead.
+    async fn come_up(&self, orders: &[(&str, u64)], limit: usize) -> Result<Option<Value>, Error> {
         self.check_open()?;
-        let Some(mark) = self.leading().await? else { return Ok(Due::default()) };
+        let Some(mark) = self.leading().await? else { return Ok(None) };
         let mut args = Args::new("");
-        args.text(&mark).text(order).number(self.clock.now().wall).number(limit.min(PAGE_ROWS_MAX) as u64);
-        args.number(ANSWER_BYTES_MAX as u64);
+        args.text(&mark).number(limit.min(PAGE_ROWS_MAX) as u64).number(ANSWER_BYTES_MAX as u64);
+        for (order, now) in orders {
+            args.text(order).number(*now);
+        }
         let answer = self.link.run(&script::DUE, &args).await?;
         if reply::is_text(&answer, "stranger") {
             self.leader.lose();
-            return Ok(Due::default());
+            return Ok(None);
         }
-        let [tasks, next] = reply::fixed(answer)?;
-        Ok(Due { tasks: row::tasks(tasks)?, next: reply::maybe_number(next)? })
+        Ok(Some(answer))
     }
 }
 

@@ -7,10 +7,11 @@ use std::fmt::Write as _;
 
 use bytes::{BufMut, Bytes};
 use redis::Value;
-use windlass_core::{Change, Name, NewTask, Priority, Progress, Record, State, Task, Token};
+use windlass_core::{Change, Name, NewTask, Priority, Progress, Record, State, Task, Token, Wakes};
 
 use super::link::Args;
 use super::reply::{self, wrong};
+use super::wakes::wake_text;
 use crate::embedded::codec;
 use crate::store::Error;
 
@@ -177,7 +178,7 @@ impl Terms {
     fn apply(&self, record: &mut Record) {
         let &Terms { revision, token, at, lease_ms, ends, ref held } = self;
         if let Some(at) = at {
-            let claimed = Change::Claimed { at, token, worker: held.worker.clone(), lease_ms };
+            let claimed = Change::Claimed { at: at.into(), token, worker: held.worker.clone(), lease_ms };
             record.evolve(&claimed, record.order);
         }
         record.revision = revision;
@@ -211,7 +212,7 @@ pub(super) struct Shape<'a> {
     state: usize,
     priority: Priority,
     created_at: u64,
-    wake_at: Option<u64>,
+    wakes: Wakes,
     expires_at: Option<u64>,
     group: Option<&'a Name>,
     queue: &'a Name,
@@ -227,7 +228,7 @@ impl<'a> Shape<'a> {
             state: record.state_name().index(),
             priority: record.priority,
             created_at: record.created_at,
-            wake_at: record.wake_at(),
+            wakes: record.wakes(),
             expires_at: record.expires_at,
             group: new.body.links.as_ref().and_then(|links| links.workflow.as_ref()),
             queue: &record.queue,
@@ -241,7 +242,7 @@ impl<'a> Shape<'a> {
     pub(super) fn args(&self, args: &mut Args) {
         args.number(self.state as u64);
         places(args, self.priority);
-        args.number(self.created_at).maybe(self.wake_at).maybe(self.expires_at);
+        args.number(self.created_at).text(&wake_text(self.wakes)).maybe(self.expires_at);
         args.text(self.group.map_or("-", Name::as_str)).text(self.queue.as_str()).text(self.kind.as_str());
         args.number(self.ready_at).text(self.key.map_or(NO_KEY, Name::as_str));
     }
@@ -272,8 +273,8 @@ fn line_of(record: &Record, group: Option<&Name>, call: &str) -> String {
     number(&mut line, u64::from(record.priority.0));
     number(&mut line, record.priority.class() as u64);
     number(&mut line, record.created_at);
-    let prune_at = record.ended_at().map(|at| at.saturating_add(record.retention_ms));
-    for time in [record.wake_at(), prune_at, record.expires_at] {
+    let _ = write!(line, "{} ", wake_text(record.wakes()));
+    for time in [record.kept_until(), record.expires_at] {
         match time {
             Some(time) => number(&mut line, time),
             None => line.push_str("- "),
@@ -332,8 +333,10 @@ impl Step {
         args.text(place).number(after.state_name().index() as u64);
         places(args, after.priority);
         // Whether others wait for it is for the script to look at: it can change without a new revision.
-        let prune_at = after.ended_at().map(|at| at.saturating_add(after.retention_ms));
-        args.maybe(after.wake_at()).maybe(prune_at).maybe(after.expires_at).text(after.queue.as_str());
+        args.text(&wake_text(after.wakes()))
+            .maybe(after.kept_until())
+            .maybe(after.expires_at)
+            .text(after.queue.as_str());
         let record = if act == "drop" { Vec::new() } else { codec::encode_record(after, 0) };
         args.bytes(record).text(&ledger(change));
         let own = before.unique.as_ref().map_or("", |hold| hold.key.as_str());
@@ -371,7 +374,7 @@ impl Step {
         if *key != KeyFate::Kept || before.key.is_some() || before.awaited || before.member {
             return None;
         }
-        let prune_at = after.ended_at()?.saturating_add(after.retention_ms);
+        let prune_at = after.kept_until()?;
         let state = after.state_name().index();
         Some((Fate { state, prune_at, queue: &after.queue, kind: &after.kind }, lease.token))
     }

@@ -1,9 +1,9 @@
 //! Schedules, and the tasks that they fire.
 
 use bytes::Bytes;
-use windlass_core::Name;
 use windlass_core::limits::{CONFLICT_TRIES_MAX, PAGE_ROWS_MAX, SCHEDULES_MAX};
 use windlass_core::schedule::Schedule;
+use windlass_core::{Name, Wakes};
 
 use super::Shared;
 use super::hints::Loop;
@@ -32,15 +32,18 @@ impl Shared {
         self.check_open()?;
         let Some(mark) = self.leading().await? else { return Ok(DueSchedules::default()) };
         let mut args = Args::new("");
-        args.text(&mark).number(self.clock.now().wall).number(limit.min(PAGE_ROWS_MAX) as u64);
+        let now = self.clock.now();
+        args.text(&mark).number(now.wall).number(now.elapsed()).number(limit.min(PAGE_ROWS_MAX) as u64);
         let answer = self.link.run(&script::SLOTS, &args).await?;
         if reply::is_text(&answer, "stranger") {
             self.leader.lose();
             return Ok(DueSchedules::default());
         }
-        let [rows, next] = reply::fixed(answer)?;
+        let [rows, wall, elapsed] = reply::fixed(answer)?;
+        let next = Wakes { wall: reply::maybe_number(wall)?, elapsed: reply::maybe_number(elapsed)? };
         let schedules = pairs(rows)?.into_iter().map(|(id, value)| decode(&id, value));
-        Ok(DueSchedules { schedules: schedules.collect::<Result<_, _>>()?, next: reply::maybe_number(next)? })
+        let schedules = schedules.collect::<Result<_, _>>()?;
+        Ok(DueSchedules { schedules, next: next.first(now.stamp()) })
     }
 
     pub(super) async fn write_schedule(
@@ -81,11 +84,14 @@ impl Shared {
                     transaction.put_named(KIND, &write.id, schedule.revision, codec::encode(schedule));
                 }
             }
-            match book.get(&write.id).and_then(|schedule| schedule.progress.wake_at) {
-                None => transaction.act("unrank", &["schedule_wakes", write.id.as_str()]),
-                Some(at) => {
-                    transaction.act("rank", &["schedule_wakes", &at.to_string(), write.id.as_str()]);
-                    transaction.hint.loops.insert(Loop::Schedules);
+            let wakes = book.get(&write.id).map(Schedule::wakes).unwrap_or_default();
+            for (order, at) in [("schedule_wakes", wakes.wall), ("schedule_elapses", wakes.elapsed)] {
+                match at {
+                    None => transaction.act("unrank", &[order, write.id.as_str()]),
+                    Some(at) => {
+                        transaction.act("rank", &[order, &at.to_string(), write.id.as_str()]);
+                        transaction.hint.loops.insert(Loop::Schedules);
+                    }
                 }
             }
             if let Some(done) = self.transact(transaction).await? {

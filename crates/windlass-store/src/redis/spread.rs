@@ -129,6 +129,7 @@ impl Spread {
             let clock = Arc::clone(&clock);
             async move {
                 open::check_format(&link, &base).await?;
+                open::resume(&link, &base, &*clock).await?;
                 RedisStore::begin(link, base, options.target.clone(), clock, voice, durability).await
             }
         };

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::limits::{SCHEDULE_FIRES_KEPT_MAX, SCHEDULE_FIRES_STEP_MAX, SCHEDULE_LATE_MS_MAX};
+use crate::time::Stamp;
 
 const EVERY_MINUTE: &str = "* * * * *";
 
@@ -247,4 +248,37 @@ fn patterns_are_read_and_nonsense_is_refused() {
     let second_friday = timing("0 0 * * 5#2", "UTC").next_after(NOON, 0);
     assert_eq!(second_friday, Some(NOON + 10 * 1440 * MINUTE + 720 * MINUTE), "13 November");
     assert_eq!(timing("0 0 30 2 *", "UTC").next_after(NOON, 0), None, "30 February never comes");
+}
+
+#[test]
+fn a_beat_counts_whatever_the_wall_clock_shows() {
+    const HOUR: i64 = 3_600_000;
+    let at = |ms: u64, set: i64| Stamp { wall: (NOON + ms).saturating_add_signed(set), ahead: -set };
+    let mut steady = schedule("@every 10s", |_| {});
+    let mut ids = Vec::new();
+    for (beat, set) in [(1, 0), (2, -HOUR), (3, HOUR), (4, 0)] {
+        assert_eq!(steady.tick(at(beat * 10_000 - 1, set), false), None, "{beat}");
+        let tick = steady.tick(at(beat * 10_000, set), false).unwrap();
+        assert_eq!(tick.advance.fires[0].slot, at(beat * 10_000, set).wall, "shown on the wall clock");
+        assert_eq!(tick.tasks[0].counted, crate::task::Counted { ahead: -set, delayed: true });
+        ids.extend(tick.tasks.iter().map(|task| task.id.to_string()));
+        steady.advance(&tick.advance);
+    }
+    assert_eq!(steady.set_back(at(40_000, -HOUR)), None);
+    let all = ids.len();
+    ids.dedup();
+    assert_eq!((all, ids.len()), (4, 4));
+}
+
+#[test]
+fn cron_says_that_it_waits_after_a_clock_was_set_back() {
+    let mut it = schedule("* * * * *", |_| {});
+    assert_eq!(fired(&mut it, NOON + 3 * MINUTE, false), [3]);
+    let back = Stamp { wall: NOON - 57 * MINUTE, ahead: 3_600_000 };
+    assert_eq!(it.set_back(back), Some(NOON + 4 * MINUTE));
+    assert_eq!(it.tick(back, false), None);
+    assert_eq!(it.preview(back, 1)[0].slot, NOON + 4 * MINUTE);
+    assert_eq!(it.set_back((NOON + 3 * MINUTE).into()), None);
+    let rare = schedule("0 0 1 1 *", |_| {});
+    assert_eq!(rare.set_back(back), None, "no slot of it lies between");
 }

@@ -100,7 +100,9 @@ fn mutants() -> Vec<(&'static str, &'static str, Machine)> {
 
 fn move_running(record: &Record, body: &Body, input: Input<Token>, now: u64) -> Answer {
     match (input, &record.state) {
-        (Input::MoveTo(queue), State::Running(_)) => accepted(Change::Moved { at: now, queue: name(queue) }),
+        (Input::MoveTo(queue), State::Running(_)) => {
+            accepted(Change::Moved { at: now.into(), queue: name(queue) })
+        }
         _ => decide(record, body, input, now),
     }
 }
@@ -136,7 +138,7 @@ fn secret_ignored(record: &Record, body: &Body, input: Input<Token>, now: u64) -
 fn fail_after_loss(record: &Record, body: &Body, input: Input<Token>, now: u64) -> Answer {
     match input {
         Input::Fail(..) if record.state == State::Pending && record.crashes > 0 => {
-            accepted(Change::Failed { at: now, error: "no luck".into(), retry_at: None })
+            accepted(Change::Failed { at: now.into(), error: "no luck".into(), retry_at: None })
         }
         _ => decide(record, body, input, now),
     }
@@ -170,7 +172,7 @@ fn release_refused(record: &Record, body: &Body, input: Input<Token>, now: u64) 
 fn retry_completed(record: &Record, body: &Body, input: Input<Token>, now: u64) -> Answer {
     match (input, &record.state) {
         (Input::Retry, State::Completed { .. }) => {
-            accepted(Change::Requeued { at: now, after: Box::default() })
+            accepted(Change::Requeued { at: now.into(), after: Box::default() })
         }
         _ => decide(record, body, input, now),
     }
@@ -178,14 +180,16 @@ fn retry_completed(record: &Record, body: &Body, input: Input<Token>, now: u64) 
 
 fn cancel_anything(record: &Record, body: &Body, input: Input<Token>, now: u64) -> Answer {
     match input {
-        Input::Cancel => accepted(Change::Cancelled { at: now, reason: crate::state::CancelReason::Asked }),
+        Input::Cancel => {
+            accepted(Change::Cancelled { at: now.into(), reason: crate::state::CancelReason::Asked })
+        }
         _ => decide(record, body, input, now),
     }
 }
 
 fn remove_running(record: &Record, body: &Body, input: Input<Token>, now: u64) -> Answer {
     match input {
-        Input::Remove => accepted(Change::Removed { at: now }),
+        Input::Remove => accepted(Change::Removed { at: now.into() }),
         _ => decide(record, body, input, now),
     }
 }
@@ -225,7 +229,7 @@ fn claim_early(record: &Record, body: &Body, input: Input<Token>, now: u64) -> A
 
 fn tick_early(record: &Record, body: &Body, input: Input<Token>, now: u64) -> Answer {
     match decide(record, body, input, now) {
-        Answer::Refused(Refusal::NotDue) => accepted(Change::Promoted { at: now }),
+        Answer::Refused(Refusal::NotDue) => accepted(Change::Promoted { at: now.into() }),
         answer => answer,
     }
 }

@@ -165,7 +165,7 @@ pub(super) const RULES: [Rule; 14] = [
     ("a tick acts at its time, not before", |step| {
         let acts =
             |at| matches!((step.machine.decide)(step.after, step.body, Input::Tick, at), Answer::Changed(_));
-        match step.after.wake_at() {
+        match step.after.wakes().first(0.into()) {
             Some(at) => acts(at) && (at == 0 || !acts(at - 1)),
             None => !acts(u64::MAX),
         }
@@ -260,7 +260,7 @@ fn times(step: &Step<'_>) -> bool {
             (None, Some(at + record.retention_ms))
         }
     };
-    record.wake_at() == wake_at && record.prune_at() == prune_at
+    record.wakes().first(0.into()) == wake_at && record.prune_at() == prune_at
 }
 
 /// A task that waits is woken at some time, one that is ready can be claimed, and one that runs can end with and without
@@ -270,7 +270,7 @@ fn way_on(step: &Step<'_>) -> bool {
         |input, at| matches!((step.machine.decide)(step.after, step.body, input, at), Answer::Changed(_));
     match &step.after.state {
         State::Scheduled { .. } | State::Retrying { .. } => {
-            step.after.wake_at().is_some_and(|at| acts(Input::Tick, at.max(step.now)))
+            step.after.wakes().first(0.into()).is_some_and(|at| acts(Input::Tick, at.max(step.now)))
         }
         State::Pending if step.knows.expired(step.now) => acts(Input::Tick, step.now),
         State::Pending => acts(Input::Claim(token(u64::MAX)), step.now),

@@ -82,7 +82,7 @@ impl Walk {
 }
 
 fn later(now: u64, wait: Wait, record: &Record) -> u64 {
-    match (wait, record.wake_at()) {
+    match (wait, record.wakes().first(0.into())) {
         (Wait::Ms(ms), _) => now + ms,
         (Wait::UntilDue, Some(at)) => at.max(now),
         (Wait::UntilJustBefore, Some(at)) => at.saturating_sub(1).max(now),

@@ -47,7 +47,7 @@ pub struct ScheduleBody {
     pub fired: u64,
     /// Slots left out because the last fire was not finished.
     pub skipped: u64,
-    /// What it is about to do: code `scheduled`, `late`, `queued`, `paused` or `ended`.
+    /// What it is about to do: code `scheduled`, `late`, `queued`, `paused`, `ended` or `clock_set_back`.
     pub standing: ReasonBody,
 }
 

@@ -289,6 +289,7 @@ mod tests {
             scheduled_at: some(bits, 4, u64::MAX),
             expires_at: some(bits, 5, 951_782_400_000),
             retention_ms: bits * 500,
+            counted: windlass_core::Counted::default(),
             unique: None,
             key: some(bits, 6, Name::new("key").unwrap()),
             body,

@@ -5,7 +5,7 @@ use redb::{ReadableTable, Table, WriteTransaction};
 use windlass_core::TaskId;
 
 use crate::embedded::codec::write_record;
-use crate::embedded::dirty::{Keys, PRUNE_LANE, Slot, Slots, TELL_LANE, WAKE_LANE, tell_place};
+use crate::embedded::dirty::{ELAPSED_LANE, Keys, PRUNE_LANE, Slot, Slots, TELL_LANE, WAKE_LANE, tell_place};
 use crate::embedded::index::Place;
 use crate::embedded::machine::Frame;
 use crate::embedded::names::KEYED_LANES;
@@ -137,7 +137,7 @@ struct Found<'a> {
     dated: Vec<(u64, bool, u64, Dated)>,
     /// …and the others.
     others: Vec<(&'a TaskId, bool, u64)>,
-    in_place: [Changes<OrderKey>; 4],
+    in_place: [Changes<OrderKey>; 5],
     moved: Changes<(OrderKey, u64)>,
     listing: Changes<ListingKey>,
 }
@@ -243,17 +243,18 @@ impl<K: Ord> Changes<K> {
 }
 
 /// Where a task stands in each of the orders.
-fn order_keys(keys: Option<&Keys>, seq: u64) -> [Option<OrderKey>; 4] {
-    let Some(keys) = keys else { return [None; 4] };
+fn order_keys(keys: Option<&Keys>, seq: u64) -> [Option<OrderKey>; 5] {
+    let Some(keys) = keys else { return [None; 5] };
     let at = |lane: u32, place: Option<Place>| place.map(|(a, b)| (lane, a, b));
     let ready = keys.ready.map(|(lane, (a, b))| (lane, a, b));
     let tell = keys.tells.then(|| tell_place(seq));
-    [at(WAKE_LANE, keys.wake), at(PRUNE_LANE, keys.prune), at(TELL_LANE, tell), ready]
+    let (wake, elapsed) = (at(WAKE_LANE, keys.wake), at(ELAPSED_LANE, keys.elapsed));
+    [wake, elapsed, at(PRUNE_LANE, keys.prune), at(TELL_LANE, tell), ready]
 }
 
 fn write_order(
     write: &WriteTransaction,
-    in_place: [Changes<OrderKey>; 4],
+    in_place: [Changes<OrderKey>; 5],
     moved: Changes<(OrderKey, u64)>,
 ) -> Result<(), Error> {
     let mut table = write.open_table(ORDER).map_err(failed("open a table"))?;

@@ -36,6 +36,11 @@ pub(super) fn present(tag: u32, number: u64, out: &mut Vec<u8>) {
     head(tag, WireType::Varint, number, out);
 }
 
+/// A signed number as protobuf's `sint64` has it.
+pub(super) fn zigzag(number: i64) -> u64 {
+    (number << 1 ^ number >> 63) as u64
+}
+
 pub(super) fn fixed(tag: u32, number: u64, out: &mut Vec<u8>) {
     if number != 0 {
         prost::encoding::encode_key(tag, WireType::SixtyFourBit, out);

@@ -6,7 +6,7 @@
 use prost::encoding::message;
 use windlass_core::{Attempt, Lease, Record, State, Token};
 
-use super::field::{fixed, nested, number, present, text};
+use super::field::{fixed, nested, number, present, text, zigzag};
 use super::{CheckpointMessage, HoldMessage, PayloadMessage};
 
 /// About as long as one without a result and an error.
@@ -62,6 +62,9 @@ pub(in crate::embedded) fn write_record(record: &Record, lane: u32, out: &mut Ve
     number(24, u64::from(record.member), out);
     if record.ready_at != record.created_at {
         present(25, record.ready_at, out);
+    }
+    if let Some(ahead) = record.ahead {
+        present(26, zigzag(ahead), out);
     }
 }
 
@@ -163,6 +166,7 @@ mod tests {
             ready_at: some(2, 77).unwrap_or(1000),
             priority: Priority(if has(3) { 255 } else { 0 }),
             state: state(bits),
+            ahead: has(20).then_some(if has(0) { -3_600_000 } else { 0 }),
             attempts: u32::from(has(4)),
             crashes: u32::from(has(5)),
             awaited: has(6),
@@ -187,8 +191,8 @@ mod tests {
     #[test]
     fn what_is_written_field_by_field_is_the_message() {
         // Every field alone, all but one, and a walk over the rest.
-        let single = (0..20).flat_map(|bit| [1 << bit, !(1 << bit) & 0xf_ffff]);
-        for bits in single.chain((0..4000).map(|step| step * 7919 % (1 << 20))) {
+        let single = (0..21).flat_map(|bit| [1 << bit, !(1 << bit) & 0x1f_ffff]);
+        for bits in single.chain((0..4000).map(|step| step * 7919 % (1 << 21))) {
             let record = record(bits);
             let written = encode_record(&record, 3);
             let message = RecordMessage::decode(&written[..]).unwrap();

@@ -9,10 +9,10 @@ use std::ops::Range;
 use bytes::Bytes;
 use prost::Message;
 use prost::encoding::{self, WireType, encoded_len_varint, key_len};
-use windlass_core::{NewTask, OnConflict, Unique};
+use windlass_core::{Counted, NewTask, OnConflict, Unique};
 
 use super::body::{body_len, decode_body, write_body};
-use super::field::{head, present, text};
+use super::field::{head, present, text, zigzag};
 use super::{Result, id, key, name, priority, wrong};
 
 /// A submitted task as the log carries it: the head for the index, the body as encoded bytes.
@@ -40,6 +40,10 @@ pub(in crate::embedded) struct NewTaskMessage {
     key: Option<String>,
     #[prost(message, optional, tag = "12")]
     unique: Option<UniqueMessage>,
+    #[prost(sint64, tag = "13")]
+    ahead: i64,
+    #[prost(bool, tag = "14")]
+    delayed: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -84,6 +88,8 @@ impl NewTaskMessage {
             body,
             key: task.key.as_ref().map(|key| key.as_str().to_owned()),
             unique: task.unique.as_deref().map(Into::into),
+            ahead: task.counted.ahead,
+            delayed: task.counted.delayed,
         }
     }
 
@@ -98,6 +104,7 @@ impl NewTaskMessage {
             scheduled_at: self.scheduled_at,
             expires_at: self.expires_at,
             retention_ms: self.retention_ms,
+            counted: Counted { ahead: self.ahead, delayed: self.delayed },
             key: self.key.as_deref().map(name).transpose()?,
             unique: self.unique.map(unique).transpose()?,
             body,
@@ -150,6 +157,9 @@ impl<'a> Writer<'a> {
             if let Some(unique) = &task.unique {
                 encoding::message::encode(UNIQUE_TAG, &UniqueMessage::from(&**unique), buffer);
             }
+            for (tag, number) in counted(task) {
+                present(tag, number, buffer);
+            }
         }
         bodies
     }
@@ -177,10 +187,17 @@ fn numbers(task: &NewTask) -> impl Iterator<Item = (u32, u64)> {
     .filter_map(|(tag, number)| Some((tag, number?)))
 }
 
+/// Zero, as nearly always, is not written.
+fn counted(task: &NewTask) -> impl Iterator<Item = (u32, u64)> {
+    let Counted { ahead, delayed } = task.counted;
+    [(13, zigzag(ahead)), (14, u64::from(delayed))].into_iter().filter(|(_, number)| *number != 0)
+}
+
 fn task_len(task: &NewTask, body: usize) -> usize {
     let field = |len: usize| 1 + encoded_len_varint(len as u64) + len;
     let texts: usize = texts(task).into_iter().map(|(_, text)| field(text.len())).sum();
-    let numbers: usize = numbers(task).map(|(_, number)| 1 + encoded_len_varint(number)).sum();
+    let numbers: usize =
+        numbers(task).chain(counted(task)).map(|(_, number)| 1 + encoded_len_varint(number)).sum();
     let key = task.key.as_ref().map_or(0, |key| field(key.as_str().len()));
     let unique = |unique: &Unique| encoding::message::encoded_len(UNIQUE_TAG, &UniqueMessage::from(unique));
     texts + numbers + field(body) + key + task.unique.as_deref().map_or(0, unique)
@@ -218,6 +235,7 @@ mod tests {
             scheduled_at: some(4, if fields & 128 != 0 { 0 } else { 300 }),
             expires_at: some(8, 0),
             retention_ms: some(16, 127).unwrap_or(0),
+            counted: Counted { ahead: some(32, 1).map_or(0, |_| -70), delayed: fields & 4 != 0 },
             key: some(128, 1).map(|_| Name::new("tenant").unwrap()),
             unique: some(256, fields & 15).map(|bits| {
                 Box::new(Unique {

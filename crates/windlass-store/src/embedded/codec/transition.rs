@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use prost::Message;
-use windlass_core::{Change, Transition};
+use windlass_core::{Change, Stamp, Transition};
 
 use super::field::{nested, number, text};
 use super::{PayloadMessage, Result, id, name, priority, reason, wrong};
@@ -40,6 +40,8 @@ pub(in crate::embedded) struct TransitionMessage {
     after: Vec<String>,
     #[prost(uint32, tag = "15")]
     count: u32,
+    #[prost(sint64, tag = "16")]
+    ahead: i64,
 }
 
 const COMPLETED: u32 = 1;
@@ -48,13 +50,13 @@ const COMPLETED: u32 = 1;
 /// it is.
 pub(in crate::embedded) fn write_transition(tag: u32, transition: &Transition, out: &mut Vec<u8>) {
     let Transition { id, seq, revision, change } = transition;
-    if let Change::Completed { at, result: None } = change {
+    if let Change::Completed { at: Stamp { wall, ahead: 0 }, result: None } = change {
         return nested(tag, out, |out| {
             text(1, id.as_str(), out);
             number(2, *seq, out);
             number(3, *revision, out);
             number(4, u64::from(COMPLETED), out);
-            number(5, *at, out);
+            number(5, *wall, out);
         });
     }
     if let Some(message) = TransitionMessage::new(transition) {
@@ -70,6 +72,7 @@ impl TransitionMessage {
             seq: transition.seq,
             revision: transition.revision,
             at: transition.change.at(),
+            ahead: transition.change.stamp().ahead,
             ..Default::default()
         };
         message.change = match &transition.change {
@@ -123,7 +126,7 @@ impl TransitionMessage {
     }
 
     pub(in crate::embedded) fn into_transition(self) -> Result<Transition> {
-        let at = self.at;
+        let at = Stamp { wall: self.at, ahead: self.ahead };
         let change = match self.change {
             COMPLETED => Change::Completed { at, result: self.result.map(Into::into) },
             2 => Change::Failed { at, error: self.error.into_boxed_str(), retry_at: self.next_at },
@@ -154,7 +157,8 @@ mod tests {
 
     #[test]
     fn a_completion_written_field_by_field_is_the_message() {
-        for (seq, revision, at) in [(0, 0, 0), (1, 300, u64::MAX)] {
+        for (seq, revision, wall, ahead) in [(0, 0, 0, 0), (1, 300, u64::MAX, 0), (1, 300, 7, -3_600_000)] {
+            let at = Stamp { wall, ahead };
             for result in [None, Some(Payload::Json(Bytes::from_static(b"1")))] {
                 let id = TaskId::new(&"i".repeat(128)).unwrap();
                 let change = Change::Completed { at, result };

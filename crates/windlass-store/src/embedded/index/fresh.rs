@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::OrderKey;
-use crate::embedded::dirty::READY_LANES;
+use crate::embedded::dirty::{ELAPSED_LANE, READY_LANES};
 
 /// In place of the number of an entry that was removed.
 const GONE: u64 = u64::MAX;
@@ -21,7 +21,7 @@ pub(in crate::embedded) struct Fresh {
 impl Fresh {
     pub(super) fn insert(&mut self, key: OrderKey, seq: u64) {
         let (lane, level, place) = key;
-        if lane >= READY_LANES {
+        if lane >= READY_LANES && lane != ELAPSED_LANE {
             let row = self.rows.entry((lane, level)).or_default();
             if row.last().is_none_or(|(last, _)| *last < place) {
                 return row.push((place, seq));

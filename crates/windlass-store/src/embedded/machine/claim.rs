@@ -4,7 +4,7 @@ use windlass_core::choice::{self, Draws};
 use windlass_core::flow::Next;
 use windlass_core::limits::{ANSWER_BYTES_MAX, CLAIM_EXPIRED_MAX};
 use windlass_core::transition::{self, Claim as Input};
-use windlass_core::{Name, Refusal, Task, Token};
+use windlass_core::{Name, Refusal, Stamp, Task, Token};
 
 use super::{Machine, decode_body, missing};
 use crate::embedded::dirty::READY_LANES;
@@ -33,8 +33,8 @@ impl Machine {
             || sources.any(|source| self.best(&source).is_some())
     }
 
-    pub(super) fn claim(&mut self, claim: &Claim, now: u64) -> Result<Vec<Task>, Error> {
-        self.names.flow.advance(now);
+    pub(super) fn claim(&mut self, claim: &Claim, now: Stamp) -> Result<Vec<Task>, Error> {
+        self.names.flow.advance(now.wall);
         let mut draws = Draws::new(claim.seed);
         let sources: Vec<Option<Source>> =
             claim.queues.iter().map(|queue| self.source(&queue.name, claim.types.as_deref())).collect();
@@ -78,7 +78,7 @@ impl Machine {
         source: &Source,
         claim: &Claim,
         draws: &mut Draws,
-        now: u64,
+        now: Stamp,
     ) -> Result<Option<Task>, Error> {
         let lane = lane_of(next);
         let dirty = |seq| self.dirty.contains(seq);
@@ -118,7 +118,7 @@ impl Machine {
         };
         *draws = ahead;
         self.next_claim += 1;
-        self.names.flow.start(next, source.lanes.as_deref(), now);
+        self.names.flow.start(next, source.lanes.as_deref(), now.wall);
         let record = self.change(seq, &change)?;
         Ok(Some(Task { record, body: decode_body(seq, self.body(seq)?)? }))
     }

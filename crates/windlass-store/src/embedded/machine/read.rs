@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use windlass_core::limits::ANSWER_BYTES_MAX;
 use windlass_core::transition;
-use windlass_core::{Name, Record, StateName, Task, TaskId};
+use windlass_core::{Name, Record, StateName, Task, TaskId, Wakes};
 
 use super::{Machine, decode_body, missing};
-use crate::embedded::dirty::{Keys, PRUNE_LANE, WAKE_LANE};
+use crate::embedded::dirty::{ELAPSED_LANE, Keys, PRUNE_LANE, WAKE_LANE};
 use crate::embedded::index::Beyond;
 use crate::embedded::names::Queue;
 use crate::store::{Due, Error, Expire, Extend, Extended, Ledger, ListQueues, QueueCounts};
@@ -69,25 +69,28 @@ impl Machine {
     }
 
     pub(in crate::embedded) fn due(&mut self, limit: usize) -> Result<Due, Error> {
-        let due = self.timers(WAKE_LANE, limit)?;
-        self.awaited_wake = due.next.unwrap_or(u64::MAX);
-        Ok(due)
+        let now = self.clock.now();
+        let (on_wall, wall) = self.timers(WAKE_LANE, now.wall, limit)?;
+        let (counted, elapsed) = self.timers(ELAPSED_LANE, now.elapsed(), limit)?;
+        self.awaited_wakes = Wakes { wall, elapsed };
+        Ok(Due::of_both(on_wall, counted, self.awaited_wakes, now.stamp(), limit))
     }
 
     pub(in crate::embedded) fn prunable(&mut self, limit: usize) -> Result<Due, Error> {
-        let due = self.timers(PRUNE_LANE, limit)?;
-        self.awaited_prune = due.next.unwrap_or(u64::MAX);
-        Ok(due)
+        let now = self.clock.now();
+        let (tasks, next) = self.timers(PRUNE_LANE, now.elapsed(), limit)?;
+        self.awaited_prune = next;
+        Ok(Due { tasks, next: next.map(|at| now.stamp().shown(at)) })
     }
 
-    fn timers(&mut self, lane: u32, limit: usize) -> Result<Due, Error> {
-        let now = self.clock.now().wall;
+    /// Those of a lane whose time has come, and when the next one comes up, both on the lane's time line.
+    fn timers(&mut self, lane: u32, now: u64, limit: usize) -> Result<(Vec<Task>, Option<u64>), Error> {
         let dirty = |seq| self.dirty.contains(seq);
         let beyond = Beyond { snapshot: &self.snapshot, dirty: &dirty };
         let (seqs, next) = self.index.range(lane, (now + 1, 0), limit, &beyond)?;
         let tasks = self.tasks(&seqs)?;
         let next = if tasks.len() < seqs.len() { Some(now) } else { next.map(|(at, _)| at) };
-        Ok(Due { tasks, next })
+        Ok((tasks, next))
     }
 
     pub(in crate::embedded) fn expired(&mut self, expire: &Expire) -> Result<Due, Error> {

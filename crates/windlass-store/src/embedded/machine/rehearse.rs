@@ -91,7 +91,7 @@ impl Machine {
         let Some(asked) = &new.unique else { return Ok(Ok(None)) };
         let (holder, contest) = match batch.keys.get(&asked.key) {
             Some(earlier) => {
-                (earlier.clone(), unique::contend(asked.on_conflict, Some(earlier), new.created_at))
+                (earlier.clone(), unique::contend(asked.on_conflict, Some(earlier), new.stamp()))
             }
             None => match self.contest(new)? {
                 Some(met) => met,

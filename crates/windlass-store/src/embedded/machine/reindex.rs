@@ -1,9 +1,10 @@
 //! Keeping the orders, the heads of the lanes and the loops' deadlines in step with a task.
 
+use windlass_core::Wakes;
 use windlass_core::flow::First;
 
 use super::Machine;
-use crate::embedded::dirty::{Keys, PRUNE_LANE, TELL_LANE, WAKE_LANE, tell_place};
+use crate::embedded::dirty::{ELAPSED_LANE, Keys, PRUNE_LANE, TELL_LANE, WAKE_LANE, tell_place};
 use crate::embedded::index::{Beyond, Place};
 use crate::store::Error;
 
@@ -23,7 +24,11 @@ impl Machine {
             self.move_ready(seq, stood, stands)?;
         }
         type Entry = (u32, fn(&Keys) -> Option<Place>);
-        let entries: [Entry; 2] = [(WAKE_LANE, |keys| keys.wake), (PRUNE_LANE, |keys| keys.prune)];
+        let entries: [Entry; 3] = [
+            (WAKE_LANE, |keys| keys.wake),
+            (ELAPSED_LANE, |keys| keys.elapsed),
+            (PRUNE_LANE, |keys| keys.prune),
+        ];
         for (lane, key) in entries {
             let (old, new) = (old(key), new(key));
             if old == new {
@@ -44,7 +49,9 @@ impl Machine {
             (true, false) => self.index.remove(TELL_LANE, tell_place(seq)),
             _ => {}
         }
-        self.nearer(new(|keys| keys.wake), new(|keys| keys.prune));
+        let at = |key| new(key).map(|(at, _)| at);
+        let wakes = Wakes { wall: at(|keys| keys.wake), elapsed: at(|keys| keys.elapsed) };
+        self.nearer(wakes, at(|keys| keys.prune));
         Ok(())
     }
 
@@ -87,13 +94,19 @@ impl Machine {
     }
 
     /// Wakes the loop that waits for something later than what was just stored.
-    fn nearer(&mut self, wake: Option<Place>, prune: Option<Place>) {
-        if wake.is_some_and(|(at, _)| at < self.awaited_wake) {
-            self.awaited_wake = wake.map_or(u64::MAX, |(at, _)| at);
+    fn nearer(&mut self, wakes: Wakes, prune: Option<u64>) {
+        let earlier = |at: Option<u64>, awaited: &mut Option<u64>| match (at, *awaited) {
+            (Some(at), awaited_at) if awaited_at.is_none_or(|awaited_at| at < awaited_at) => {
+                *awaited = Some(at);
+                true
+            }
+            _ => false,
+        };
+        let wall = earlier(wakes.wall, &mut self.awaited_wakes.wall);
+        if earlier(wakes.elapsed, &mut self.awaited_wakes.elapsed) || wall {
             self.signals.due.notify_one();
         }
-        if prune.is_some_and(|(at, _)| at < self.awaited_prune) {
-            self.awaited_prune = prune.map_or(u64::MAX, |(at, _)| at);
+        if earlier(prune, &mut self.awaited_prune) {
             self.signals.prunable.notify_one();
         }
     }

@@ -33,6 +33,6 @@ impl Machine {
     }
 
     pub(in crate::embedded) fn due_schedules(&self, limit: usize) -> DueSchedules {
-        self.schedules.all.due(limit, self.clock.now().wall)
+        self.schedules.all.due(limit, self.clock.now().stamp())
     }
 }

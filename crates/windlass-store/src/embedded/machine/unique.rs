@@ -1,7 +1,7 @@
 //! Unique keys: who has one, who takes it and who frees it.
 
 use windlass_core::unique::{self, Contest};
-use windlass_core::{Change, NewTask, Record, TaskId, UniqueKey};
+use windlass_core::{Change, NewTask, Record, Stamp, TaskId, UniqueKey};
 
 use super::{Machine, missing};
 use crate::depth::{Depths, Room};
@@ -24,7 +24,7 @@ impl Machine {
     pub(super) fn contest(&self, new: &NewTask) -> Result<Option<(Record, Contest)>, Error> {
         let Some(asked) = &new.unique else { return Ok(None) };
         let Some(holder) = self.key_holder(&asked.key)? else { return Ok(None) };
-        let contest = unique::contend(asked.on_conflict, Some(&holder), new.created_at);
+        let contest = unique::contend(asked.on_conflict, Some(&holder), new.stamp());
         Ok(Some((holder, contest)))
     }
 
@@ -57,7 +57,7 @@ impl Machine {
     }
 
     /// The other live task because of which a finished one cannot become live again.
-    pub(super) fn in_the_way(&self, seq: u64, now: u64) -> Result<Option<TaskId>, Error> {
+    pub(super) fn in_the_way(&self, seq: u64, now: Stamp) -> Result<Option<TaskId>, Error> {
         let record = self.record(seq)?.ok_or_else(|| missing(seq))?;
         let Some(hold) = record.unique.filter(|hold| !hold.is_over(now)) else { return Ok(None) };
         let holder = self.key_holder(&hold.key)?;

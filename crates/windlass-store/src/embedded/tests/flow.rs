@@ -134,7 +134,7 @@ async fn a_freed_place_of_a_queue_pulls_one_claim_into_the_log() {
         tokio::task::yield_now().await;
     }
     let before = store.activity().entries;
-    let change = Change::Completed { at: running.updated_at, result: None };
+    let change = Change::Completed { at: running.updated_at.into(), result: None };
     store.commit(vec![on(&running, change)]).await.unwrap();
     assert_eq!(claims.join_next().await.unwrap().unwrap().unwrap().len(), 1);
     assert_eq!(store.activity().entries - before, 2, "the end of the one, and the claim of the next");
@@ -183,11 +183,11 @@ async fn moves_and_retries_mind_how_many_lanes_there_may_be() {
         store.commit(vec![on(&record, change)]).await.map(|mut answers| answers.remove(0))
     };
     let done = |answer: Result<Committed, Error>| matches!(answer, Ok(Committed::Done(_)));
-    let cancelled = || Change::Cancelled { at, reason: windlass_core::CancelReason::Asked };
+    let cancelled = || Change::Cancelled { at: at.into(), reason: windlass_core::CancelReason::Asked };
     assert!(done(commit("b", cancelled()).await));
     store.shared.machine.lock().bound_lanes(2, 1);
-    let moved = |text: &str| Change::Moved { at, queue: name(text) };
-    let requeued = || Change::Requeued { at, after: Box::new([]) };
+    let moved = |text: &str| Change::Moved { at: at.into(), queue: name(text) };
+    let requeued = || Change::Requeued { at: at.into(), after: Box::new([]) };
     assert!(matches!(commit("plain", moved("new")).await, Err(Error::TooManyLanes)));
     assert!(done(commit("plain", moved("other")).await), "that lane is there");
     assert!(matches!(commit("a", moved("other")).await, Err(Error::TooManyLanes)), "its key has none there");

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn leases_that_were_dropped_are_read_again_by_who_leads_again() {
     let held = Held { beat: 5, window_ms: 10, worker: Name::new("w").unwrap() };
-    let at = |mono| Now { wall: 0, mono };
+    let at = |mono| Now { wall: 0, mono, ahead: 0 };
     let last = Some((5, "call".to_owned()));
     let mut watch = Watch { beat: 5, last: last.clone(), ..Watch::default() };
     watch.hold(1, &held, at(0));
@@ -27,7 +27,7 @@ fn observed(history: &str, last: u64, leases: &[(u64, u64)]) -> Observed {
 
 #[test]
 fn what_was_asked_for_before_a_new_beginning_is_no_answer() {
-    let at = |mono| Now { wall: 0, mono };
+    let at = |mono| Now { wall: 0, mono, ahead: 0 };
     let mut watch = Watch { history: "h".to_owned(), ..Watch::default() };
     let (early, seen) = (asked(&watch), observed("h", 7, &[(1, 7)]));
     watch.clear();
@@ -45,7 +45,7 @@ fn what_was_asked_for_before_a_new_beginning_is_no_answer() {
 
 #[test]
 fn beats_that_are_given_again_are_other_leases() {
-    let at = |mono| Now { wall: 0, mono };
+    let at = |mono| Now { wall: 0, mono, ahead: 0 };
     let mut watch = Watch { history: "h".to_owned(), ..Watch::default() };
     let first = asked(&watch);
     watch.learn(&first, &observed("h", 7, &[(1, 7)]), at(0));

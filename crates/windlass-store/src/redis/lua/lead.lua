@@ -2,6 +2,7 @@
 --
 -- ARGV[4]  who asks.
 -- ARGV[6]  "lead" to begin or go on; ARGV[5]  for how long unless it asks again, in milliseconds.
+--          ARGV[7]  elapsed time, which a process that starts later goes on from.
 --          "resign" to stop; ARGV[5]  a term that the next one is to be above.
 --          "seize" to begin whoever leads, until somebody else does: of a part of a spread store whose first part it leads (lead.rs);
 --          ARGV[5]  its term there.
@@ -40,6 +41,7 @@ if holder and not mine then
   return call("PTTL", key)
 end
 go_on_when_full()
+call("HSET", KEYS[1], "elapsed", ARGV[7])
 if mine then
   call("PEXPIRE", key, ARGV[5])
   return holder

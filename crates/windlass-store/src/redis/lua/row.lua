@@ -16,6 +16,8 @@
 --             written by Rust
 --   bodies    the body, which never changes
 --   progress  what the worker reported of it
+-- `wake` is when a task must be looked at: a time of the wall clock, "~" and one of elapsed time (which counts durations and is not
+-- moved when the wall clock is set), both, or "-". `prune` is on elapsed time.
 -- A claim writes only `held` (held.lua), which goes before what the line says of revision, state and wake. The set `awaited` has the names
 -- of those whose end others wait for, as their lines say.
 --

@@ -1,19 +1,27 @@
--- Schedules whose next slot has come, earliest first.
+-- Schedules whose next slot has come, earliest first on either time line.
 --
--- ARGV[4]  the mark of the leader. ARGV[5]  now, on the wall. ARGV[6]  how many at most.
--- Returns "stranger" if somebody else leads; else for each its name and its value; and when the next one comes up, or "".
+-- ARGV[4]  the mark of the leader. ARGV[5]  now, on the wall. ARGV[6]  now, on elapsed time. ARGV[7]  how many at most.
+-- Returns "stranger" if somebody else leads; else for each its name and its value; and when the next one comes up on the wall and on
+-- elapsed time, or "".
 
 if call("GET", base .. "leader") ~= ARGV[4] then
   return "stranger"
 end
-local now, most = tonumber(ARGV[5]), tonumber(ARGV[6])
-local found = call("ZRANGE", base .. "schedule_wakes", 0, most, "WITHSCORES")
+local most = tonumber(ARGV[7])
 local answers = {}
-for i = 1, #found, 2 do
-  local at = tonumber(found[i + 1])
-  if at > now or #answers >= most then
-    return { answers, text(at) }
+
+local function come_up(order, now)
+  local found = call("ZRANGE", base .. order, 0, most, "WITHSCORES")
+  for i = 1, #found, 2 do
+    local at = tonumber(found[i + 1])
+    if at > now or #answers >= most then
+      return text(at)
+    end
+    answers[#answers + 1] = { found[i], call("HGET", base .. "schedules", found[i]) }
   end
-  answers[#answers + 1] = { found[i], call("HGET", base .. "schedules", found[i]) }
+  return ""
 end
-return { answers, "" }
+
+local wall = come_up("schedule_wakes", tonumber(ARGV[5]))
+local elapsed = come_up("schedule_elapses", tonumber(ARGV[6]))
+return { answers, wall, elapsed }

@@ -32,6 +32,19 @@ local function leave_ends(name, row)
   end
 end
 
+-- A task stands where it wakes on the wall clock, where it wakes on elapsed time, or both (row.lua).
+local function stand_to_wake(name, row, there)
+  if row.wake ~= "-" then
+    local wall, elapsed = string.match(row.wake, "^(%d*)~?(%d*)$")
+    if wall ~= "" then
+      stand("wakes", name, there and wall)
+    end
+    if elapsed ~= "" then
+      stand("elapses", name, there and elapsed)
+    end
+  end
+end
+
 -- Takes a task out of every order that its line says it is in. `gone` says that it has left the line of ready tasks already.
 local function leave(name, row, gone)
   count(row, -1)
@@ -42,9 +55,7 @@ local function leave(name, row, gone)
       leave_line(name, row)
     end
   end
-  if row.wake ~= "-" then
-    stand("wakes", name, false)
-  end
+  stand_to_wake(name, row, false)
   if row.prune ~= "-" then
     leave_ends(name, row)
   end
@@ -57,9 +68,7 @@ local function take_places(name, row)
     numbers.enter("age/" .. row.queue, name)
     enter_line(name, row)
   end
-  if row.wake ~= "-" then
-    stand("wakes", name, row.wake)
-  end
+  stand_to_wake(name, row, true)
   if row.prune ~= "-" then
     enter_ends(name, row)
   end

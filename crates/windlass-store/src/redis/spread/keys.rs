@@ -73,14 +73,13 @@ impl Spread {
     /// Who holds a unique key in a part, if somebody does now.
     pub(super) async fn holder(&self, key: &str, shard: usize) -> Result<Option<Task>, Error> {
         let row = self.part(shard).look_up([By::Key(key)], true).await?.pop().flatten();
-        let holder = row.filter(|row| row.record.holds_key(self.clock.now().wall));
+        let holder = row.filter(|row| row.record.holds_key(self.clock.now()));
         holder.map(|row| row.task()).transpose()
     }
 
     /// Whether a holder expired. Then it is dead, only not noticed yet, and is cancelled as if its time had come up.
     pub(super) async fn is_expired(&self, record: &Record, shard: usize) -> Result<bool, Error> {
-        let Ok(Some(change @ Change::Cancelled { .. })) = transition::tick(record, self.clock.now().wall)
-        else {
+        let Ok(Some(change @ Change::Cancelled { .. })) = transition::tick(record, self.clock.now()) else {
             return Ok(false);
         };
         let Record { id, seq, revision, .. } = record;

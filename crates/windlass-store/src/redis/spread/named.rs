@@ -52,8 +52,10 @@ impl Spread {
         let parts = try_join_all(self.parts.iter().map(|part| part.shared.due_schedules(limit))).await?;
         let next = parts.iter().filter_map(|due| due.next).min();
         let mut schedules: Vec<Schedule> = parts.into_iter().flat_map(|due| due.schedules).collect();
-        schedules.sort_by(|a, b| (a.progress.wake_at, &a.id).cmp(&(b.progress.wake_at, &b.id)));
-        let left_out = schedules.get(limit).and_then(|schedule| schedule.progress.wake_at);
+        let now = self.clock.now().stamp();
+        let at = |schedule: &Schedule| schedule.wakes().first(now);
+        schedules.sort_by(|a, b| (at(a), &a.id).cmp(&(at(b), &b.id)));
+        let left_out = schedules.get(limit).and_then(at);
         schedules.truncate(limit);
         Ok(DueSchedules { schedules, next: next.into_iter().chain(left_out).min() })
     }

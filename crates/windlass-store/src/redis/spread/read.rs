@@ -123,7 +123,7 @@ impl Spread {
         requeued: &[(usize, Record)],
     ) -> Result<(Vec<Option<Committed>>, Option<usize>), Error> {
         let mut answers: Vec<Option<Committed>> = (0..many).map(|_| None).collect();
-        let now = self.clock.now().wall;
+        let now = self.clock.now();
         let mut wanted: HashMap<&str, usize> = HashMap::new();
         for (i, record) in requeued {
             let shard = self.shard_at(record.seq);
@@ -261,23 +261,17 @@ impl Spread {
         Ok(sum)
     }
 
-    /// What comes up in an order of times, of all parts that this process leads.
-    pub(super) async fn come_up(&self, order: &str, limit: usize) -> Result<Due, Error> {
-        let parts = try_join_all(self.parts.iter().map(|part| part.shared.come_up(order, limit))).await?;
-        for (part, due) in self.parts.iter().zip(&parts) {
-            let horizon = if order == "wakes" { &part.shared.due } else { &part.shared.prune };
-            horizon.set(due.next);
-        }
-        let at = |task: &Task| match order {
-            "wakes" => task.record.wake_at().unwrap_or(0),
-            _ => task.record.ended_at().unwrap_or(0).saturating_add(task.record.retention_ms),
-        };
-        let next = parts.iter().filter_map(|due| due.next).min();
-        let mut tasks: Vec<Task> = parts.into_iter().flat_map(|due| due.tasks).collect();
-        tasks.sort_by_key(|task| (at(task), task.record.seq));
-        let left_out = tasks.get(limit).map(at);
-        tasks.truncate(limit);
-        Ok(Due { tasks, next: next.into_iter().chain(left_out).min() })
+    /// Live tasks whose time has come, of all parts that this process leads.
+    pub(super) async fn due(&self, limit: usize) -> Result<Due, Error> {
+        let parts = try_join_all(self.parts.iter().map(|part| part.shared.due(limit))).await?;
+        let now = self.clock.now().stamp();
+        Ok(first_of(parts, limit, |record| record.wakes().first(now).unwrap_or(0)))
+    }
+
+    pub(super) async fn prunable(&self, limit: usize) -> Result<Due, Error> {
+        let parts = try_join_all(self.parts.iter().map(|part| part.shared.prunable(limit))).await?;
+        let now = self.clock.now().stamp();
+        Ok(first_of(parts, limit, |record| now.shown(record.kept_until().unwrap_or(0))))
     }
 
     pub(super) async fn expired(&self, expire: Expire) -> Result<Due, Error> {
@@ -336,6 +330,16 @@ fn merge<T>(
         return (all, next);
     }
     (all, frontier)
+}
+
+/// The earliest of what came up in all parts.
+fn first_of(parts: Vec<Due>, limit: usize, at: impl Fn(&Record) -> u64) -> Due {
+    let next = parts.iter().filter_map(|due| due.next).min();
+    let mut tasks: Vec<Task> = parts.into_iter().flat_map(|due| due.tasks).collect();
+    tasks.sort_by_key(|task| (at(&task.record), task.record.seq));
+    let left_out = tasks.get(limit).map(|task| at(&task.record));
+    tasks.truncate(limit);
+    Due { tasks, next: next.into_iter().chain(left_out).min() }
 }
 
 #[cfg(test)]

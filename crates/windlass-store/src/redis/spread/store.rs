@@ -72,11 +72,11 @@ impl Store for Spread {
     }
 
     async fn due(&self, limit: usize) -> Result<Due, Error> {
-        self.come_up("wakes", limit).await
+        Spread::due(self, limit).await
     }
 
     async fn prunable(&self, limit: usize) -> Result<Due, Error> {
-        self.come_up("prunes", limit).await
+        Spread::prunable(self, limit).await
     }
 
     async fn expired(&self, expire: Expire) -> Result<Due, Error> {

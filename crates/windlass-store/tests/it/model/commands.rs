@@ -178,7 +178,7 @@ impl Pair {
 
     /// Any input, as a worker, a person or a loop could have it.
     fn decide(&mut self, Task { record, body }: &Task) -> Option<Change> {
-        let now = self.wall();
+        let now = self.now();
         let token = match &record.state {
             State::Running(lease) => lease.token,
             _ => record.ended.unwrap_or(Token { number: 0, secret: 0 }),
@@ -251,7 +251,7 @@ impl Pair {
         let limit = 1 + self.draw(20) as usize;
         let due = self.due("due", self.wall(), [self.a.due(limit).await, self.b.due(limit).await]);
         self.commit_decided(due.tasks, |pair, task| {
-            transition::tick(&task.record, pair.wall()).ok().flatten()
+            transition::tick(&task.record, pair.now()).ok().flatten()
         })
         .await;
     }
@@ -261,7 +261,7 @@ impl Pair {
         let due =
             self.due("prunable", self.wall(), [self.a.prunable(limit).await, self.b.prunable(limit).await]);
         self.commit_decided(due.tasks, |pair, task| {
-            transition::remove(&task.record, pair.wall()).ok().flatten()
+            transition::remove(&task.record, pair.now()).ok().flatten()
         })
         .await;
     }
@@ -288,7 +288,7 @@ impl Pair {
 
     async fn lose(&mut self, tasks: Vec<Task>) {
         self.commit_decided(tasks, |pair, Task { record, body }| {
-            transition::lose_lease(record, body, "lease ran out", pair.wall()).ok().flatten()
+            transition::lose_lease(record, body, "lease ran out", pair.now()).ok().flatten()
         })
         .await;
     }
@@ -394,6 +394,6 @@ pub(crate) async fn add_and_remove(store: &Arc<dyn Store>) {
     let answers =
         store.insert(Insert { tasks: tasks.into(), atomic: false, max_depth: None }).await.expect("insert");
     let Inserted::New(Record { id, seq, revision, .. }) = answers[0].clone() else { panic!("{answers:?}") };
-    let change = Change::Removed { at: pair.wall() };
+    let change = Change::Removed { at: pair.wall().into() };
     store.commit(vec![Transition { id, seq, revision, change }]).await.expect("commit");
 }

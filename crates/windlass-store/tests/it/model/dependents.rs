@@ -32,8 +32,8 @@ impl Pair {
         after.retain(|id| *id != record.id && self.is_near(record, id));
         after.sort();
         after.dedup();
-        let change = transition::retry(record, self.wall())?;
-        Ok(change.map(|_| Change::Requeued { at: self.wall(), after: after.into() }))
+        let change = transition::retry(record, self.now())?;
+        Ok(change.map(|_| Change::Requeued { at: self.now(), after: after.into() }))
     }
 
     pub(super) async fn tell(&mut self) {
@@ -44,7 +44,7 @@ impl Pair {
             for child in ending.children {
                 // Each pair on its own: a second one for the same task meets a newer revision and is a conflict.
                 let ends: &[Ended] = &[ending.ended];
-                let change = child.record.as_ref().and_then(|it| transition::settle(it, ends, self.wall()));
+                let change = child.record.as_ref().and_then(|it| transition::settle(it, ends, self.now()));
                 let mut seen = child.record.map(|it| it.revision);
                 if self.one_in(10) {
                     seen = seen.map(|revision| revision - 1);

@@ -1,8 +1,10 @@
 //! Tasks to add, some of them in the way of each other.
 
 use bytes::Bytes;
-use windlass_core::{Body, NewTask, OnConflict, Payload, Priority, Task, TaskId, Unique, UniqueKey, retry};
-use windlass_store::{Insert, Inserted};
+use windlass_core::{
+    Body, Counted, NewTask, OnConflict, Payload, Priority, Stamp, Task, TaskId, Unique, UniqueKey, retry,
+};
+use windlass_store::{Clock, Insert, Inserted};
 
 use super::both::same;
 use super::commands::{KEYS, Pair, TYPES};
@@ -38,10 +40,16 @@ impl Pair {
         }
     }
 
+    /// On both time lines.
+    pub(super) fn now(&self) -> Stamp {
+        self.clock.now().stamp()
+    }
+
     /// The moment at which a task that is added now was made.
-    pub(super) fn birth(&mut self) -> u64 {
-        self.born = self.born.max(self.wall());
-        self.born
+    pub(super) fn birth(&mut self) -> Stamp {
+        let now = self.now();
+        self.born = self.born.max(now.wall);
+        Stamp { wall: self.born, ahead: now.elapsed() as i64 - self.born as i64 }
     }
 
     /// A new task, or now and then one whose id is taken, with the same content or other.
@@ -50,7 +58,7 @@ impl Pair {
         let fresh = number == self.tasks;
         self.tasks += u64::from(fresh);
         let content = if self.one_in(20) { 0 } else { number as u8 };
-        let now = self.birth();
+        let Stamp { wall: now, ahead } = self.birth();
         NewTask {
             id: TaskId::new(&format!("task-{number}")).expect("a valid id"),
             queue: self.any(self.queues_for(number)),
@@ -60,6 +68,7 @@ impl Pair {
             scheduled_at: self.one_in(4).then(|| now + self.draw(2000)),
             expires_at: self.one_in(5).then(|| now + self.draw(3000)),
             retention_ms: self.draw(4000),
+            counted: Counted { ahead, delayed: self.one_in(2) },
             unique: self.one_in(3).then(|| self.unique()),
             key: (self.flow && self.one_in(2)).then(|| self.any(&KEYS)),
             body: Body {

@@ -157,7 +157,7 @@ impl Store for Numbered {
 
     async fn due(&self, limit: usize) -> Result<Due, Error> {
         let due = self.store.due(ALL).await?;
-        Ok(self.due(due, limit, |record| record.wake_at().unwrap_or(0)))
+        Ok(self.due(due, limit, |record| record.wakes().first(0.into()).unwrap_or(0)))
     }
 
     async fn prunable(&self, limit: usize) -> Result<Due, Error> {

@@ -63,7 +63,7 @@ impl Pair {
         for record in &mut found {
             record.revision -= u64::from(record.revision > 1 && self.one_in(6));
         }
-        let (mut step, transitions) = stored.plan(&found, cursor, self.wall());
+        let (mut step, transitions) = stored.plan(&found, cursor, self.now());
         step.revision -= u64::from(self.one_in(10));
         OperationChange::Step { step, transitions }
     }

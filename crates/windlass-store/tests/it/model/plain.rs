@@ -142,7 +142,7 @@ impl Pair {
         let tasks: Vec<Task> = ended.into_iter().map(|[task, _]| task).collect();
         self.commit_plain(&tasks, |pair, Task { record, body }| {
             let State::Running(lease) = &record.state else { return None };
-            let (token, now) = (lease.token, pair.wall());
+            let (token, now) = (lease.token, pair.now());
             let failure =
                 Failure { error: "no".to_owned(), retryable: true, retry_after_ms: Some(10), random: 0.5 };
             let decision = match if mixed { pair.draw(8) } else { 0 } {
@@ -198,7 +198,7 @@ impl Pair {
         let lost = told_alike("expired", [a, b]);
         work.lost += lost.len();
         self.commit_plain(&lost, |pair, Task { record, body }| {
-            transition::lose_lease(record, body, "lease ran out", pair.wall()).ok().flatten()
+            transition::lose_lease(record, body, "lease ran out", pair.now()).ok().flatten()
         })
         .await;
     }
@@ -206,7 +206,7 @@ impl Pair {
     async fn prune_plain(&mut self) {
         let (a, b) = (self.a.prunable(500).await, self.b.prunable(500).await);
         let over = told_alike("prunable", [a, b]);
-        self.commit_plain(&over, |pair, task| transition::remove(&task.record, pair.wall()).ok().flatten())
+        self.commit_plain(&over, |pair, task| transition::remove(&task.record, pair.now()).ok().flatten())
             .await;
     }
 }

@@ -18,7 +18,7 @@ impl Pair {
         let change = match (self.draw(8), stored) {
             (0, Some(stored)) => ScheduleChange::Remove { seen: stored.revision - self.draw(2) },
             (1, Some(stored)) => {
-                let next = stored.redefined(self.definition(&id), self.wall());
+                let next = stored.redefined(self.definition(&id), self.now());
                 ScheduleChange::Put { schedule: Box::new(next), seen: Some(stored.revision) }
             }
             (_, Some(stored)) => match stored.tick(self.birth(), self.one_in(3)) {
@@ -33,7 +33,7 @@ impl Pair {
                 None => return,
             },
             (_, None) => {
-                let schedule = Schedule::new(id.clone(), self.definition(&id), self.wall());
+                let schedule = Schedule::new(id.clone(), self.definition(&id), self.now());
                 let seen = self.one_in(6).then_some(1);
                 ScheduleChange::Put { schedule: Box::new(schedule), seen }
             }

@@ -155,7 +155,7 @@ impl Pair {
                 return;
             }
             self.commit_decided(due.tasks, |pair, task| {
-                transition::tick(&task.record, pair.wall()).ok().flatten()
+                transition::tick(&task.record, pair.now()).ok().flatten()
             })
             .await;
         }
@@ -169,7 +169,7 @@ impl Pair {
         let Some(stored) = both!(self, schedule(id)) else { return };
         let other = if id.as_str() < "s2" { "s2" } else { "s0" };
         let definition = self.definition(&other.parse().expect("a name"));
-        let schedule: Schedule = stored.redefined(definition, self.wall());
+        let schedule: Schedule = stored.redefined(definition, self.now());
         let change = ScheduleChange::Put { schedule: Box::new(schedule), seen: Some(stored.revision) };
         let answer = self.b.write_schedule(WriteSchedule { id: id.clone(), change }).await;
         assert!(is_refused(&answer), "{answer:?}");

@@ -29,6 +29,7 @@ pub(super) fn task(id: &str, now: u64) -> NewTask {
         scheduled_at: None,
         expires_at: None,
         retention_ms: 60_000,
+        counted: windlass_core::Counted::default(),
         unique: None,
         key: None,
         body: Body {

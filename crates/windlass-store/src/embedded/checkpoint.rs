@@ -103,6 +103,7 @@ pub(super) fn run(shared: &Arc<Shared>, tables: &mut Tables, log: &Reclaimer) ->
 
 /// One checkpoint.
 pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>) -> Result<(), Error> {
+    shared.backups.expire();
     let frame = {
         let mut machine = shared.machine.lock();
         if !machine.can_be_saved() {

@@ -22,6 +22,7 @@ use windlass_core::Name;
 use windlass_core::flow::Scope;
 
 use super::answers::{Answer, settle};
+use super::backup::Backups;
 use super::checkpoint::Bell;
 use super::claims::Waiter;
 use super::command::Command;
@@ -54,6 +55,7 @@ pub(super) struct Shared {
     /// Signalled when a group has been applied: the next one is due.
     pub(super) turn: Condvar,
     pub(super) limited: Limited,
+    pub(super) backups: Backups,
 }
 
 /// Bytes of changed tasks in memory, and how long they stay there.

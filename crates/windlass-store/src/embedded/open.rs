@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use windlass_core::{Change, Payload};
 
 use super::EmbeddedStore;
+use super::backup::{Backups, UNFINISHED, is_unfinished};
 use super::checkpoint::{self, Bell};
 use super::command::Command;
 use super::engine::{self, COMMITTERS, Desk, MemoryLimits, Shared};
@@ -30,7 +31,7 @@ use crate::waiting::Waiting;
 /// The version of everything in the directory. 2: neighbouring tasks share a row of the index. 3: unique keys, keys of flow, a
 /// number for why a task was cancelled, tasks that move between queues, operations, a lane for ended tasks that others wait for. 4: neighbouring keys of flow share a row.
 /// 5: blocks of tasks stand in files beside the index.
-const FORMAT: u32 = 5;
+pub(super) const FORMAT: u32 = 5;
 /// What this version reads as it is, and adds to in its own way.
 const FORMAT_BEFORE: u32 = 4;
 const FORMAT_WORD: &str = "windlass-data";
@@ -147,6 +148,7 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
         gauges: Gauges::default(),
         turn: Condvar::new(),
         limited: Limited::default(),
+        backups: Backups::default(),
     });
     let log = replay(&options, &shared, &mut tables)?;
     tables.remove_strays()?;
@@ -283,7 +285,7 @@ impl Drop for Ownership {
 }
 
 /// One process at a time.
-fn lock(dir: &Path) -> Result<Ownership, Error> {
+pub(super) fn lock(dir: &Path) -> Result<Ownership, Error> {
     let path = dir.join("LOCK");
     let file = File::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(io_error("open", &path))?;
@@ -296,6 +298,13 @@ fn lock(dir: &Path) -> Result<Ownership, Error> {
 
 /// A directory of a version that this one cannot read is left untouched.
 fn check_format(dir: &Path) -> Result<u32, Error> {
+    if is_unfinished(dir) {
+        let (dir, mark) = (dir.display(), dir.join(UNFINISHED));
+        return Err(Error::Unfinished(format!(
+            "a backup was being restored into {dir} ({} is there): run `windlass backup restore` again",
+            mark.display()
+        )));
+    }
     let path = dir.join("FORMAT");
     match fs::read_to_string(&path) {
         Ok(text) => {
@@ -317,7 +326,7 @@ fn check_format(dir: &Path) -> Result<u32, Error> {
     }
 }
 
-fn write_format(dir: &Path) -> Result<(), Error> {
+pub(super) fn write_format(dir: &Path) -> Result<(), Error> {
     let temporary = dir.join("FORMAT.new");
     fs::write(&temporary, format!("{FORMAT_WORD} {FORMAT}\n")).map_err(io_error("write", &temporary))?;
     File::open(&temporary).and_then(|file| file.sync_all()).map_err(io_error("sync", &temporary))?;

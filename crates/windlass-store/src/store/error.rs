@@ -26,6 +26,15 @@ pub enum Error {
         "it was written, but only {confirmed} of {wanted} replicas had it after {wait_ms} ms: a failover may lose it; to send it again is harmless"
     )]
     Unconfirmed { confirmed: u64, wanted: u32, wait_ms: u64 },
+    /// This store cannot be backed up in this way.
+    #[error("the {store} store has no online backup: {instead}")]
+    NoBackup {
+        store: &'static str,
+        /// What people use for it.
+        instead: &'static str,
+    },
+    #[error("a backup is being taken already")]
+    BackupRunning,
     #[error("the store is closed")]
     Closed,
     /// The store stopped: whether the change was written is unknown.
@@ -35,6 +44,9 @@ pub enum Error {
     Locked(String),
     #[error("the data was written by another version (format {found}, this one reads format {known})")]
     Version { found: u32, known: u32 },
+    /// The directory is not a store yet.
+    #[error("{0}")]
+    Unfinished(String),
     #[error("the data is damaged: {0}")]
     Damaged(String),
     #[error("{context}: {error}")]

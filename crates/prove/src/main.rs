@@ -26,6 +26,7 @@ mod g17_term;
 mod g19_redis;
 mod g20_bulk;
 mod g21_graph;
+mod g22_backup;
 mod history;
 mod http;
 mod judge;

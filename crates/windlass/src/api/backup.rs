@@ -32,9 +32,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 /// that was acknowledged before the request is in it.
 #[utoipa::path(get, path = "/api/v1/backup", tag = "system", responses(
     (status = 200, description = "The stream", body = Vec<u8>, content_type = "application/vnd.windlass.backup"),
-    (status = 429, description = "A backup is being taken already", body = Problem),
-    (status = 501, description = "The store is not embedded; the detail names what to use", body = Problem),
-    (status = 507, description = "The disk has no room for a checkpoint", body = Problem)))]
+    (status = 429, description = "A backup is being taken already", body = Problem, content_type = "application/problem+json"),
+    (status = 501, description = "The store is not embedded; the detail names what to use", body = Problem, content_type = "application/problem+json"),
+    (status = 507, description = "The disk has no room for a checkpoint", body = Problem, content_type = "application/problem+json")))]
 async fn backup(State(state): Shared) -> Result<Response, Refused> {
     let source = state.broker.backup()?;
     // The first piece waits for the checkpoint; what goes wrong until then is answered as such.

@@ -14,7 +14,7 @@ use windlass_store::{Error as StoreError, Store, SystemClock};
 use super::args::Connect;
 use super::error::{CONFLICT, ERROR, Failure, NOT_FOUND, UNAVAILABLE};
 use super::output::Output;
-use pipe::Pieces;
+use pipe::{Noting, Pieces};
 
 #[derive(Debug, clap::Subcommand)]
 #[command(before_help = "Examples:
@@ -130,11 +130,13 @@ async fn save(pieces: Pieces, to: &Path, output: &Output) -> Result<Manifest, Fa
 }
 
 fn relay(from: impl Read, to: &mut impl Write, watch: &mut dyn FnMut(Progress)) -> Result<Manifest, Error> {
-    let mut relay = Relay { from, to: BufWriter::with_capacity(1 << 20, to) };
-    let manifest = backup::verify(&mut relay, watch)?;
-    let flushed = relay.to.flush();
-    flushed.map_err(|error| Error::Io { action: "write the backup".to_owned(), error })?;
-    Ok(manifest)
+    let mut to = Noting { to: BufWriter::with_capacity(1 << 20, to), refused: None };
+    let saved = backup::verify(Relay { from, to: &mut to }, watch);
+    let flushed = to.flush();
+    match to.refused.or(flushed.err()) {
+        Some(error) => Err(Error::Io { action: "write the backup".to_owned(), error }),
+        None => saved,
+    }
 }
 
 fn verify(args: VerifyArgs, output: &Output) -> Result<(), Failure> {
@@ -221,7 +223,7 @@ fn failed(error: Error) -> Failure {
         }
         Error::NotABackup => "expected what `windlass backup create` wrote",
         Error::Io { error, .. } if error.kind() == io::ErrorKind::StorageFull => {
-            "make room there, or name another place; what was written is removed"
+            "make room there, or name another place"
         }
         _ => "",
     };

@@ -197,7 +197,8 @@ fn a_second_backup_waits_and_a_killed_broker_leaves_an_unfinished_one() {
     std::fs::write(&file, &got[at..]).unwrap();
     let verified = process::run(&["backup", "verify", shown(&file)]);
     assert_eq!(verified.code, 1, "{verified:?}");
-    let restored = process::run(&["backup", "restore", shown(&file), "--data-dir", shown(&home.path().join("x"))]);
+    let restored =
+        process::run(&["backup", "restore", shown(&file), "--data-dir", shown(&home.path().join("x"))]);
     assert_eq!(restored.code, 1, "{restored:?}");
     assert!(!home.path().join("x").exists());
     assert_eq!(tasks(&mut broker.client()).len(), 4001, "the broker has everything");
@@ -241,6 +242,7 @@ fn a_target_that_cannot_be_written_is_an_error_and_leaves_nothing() {
     );
     let limited = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
     assert_eq!(limited.status.code(), Some(6), "{limited:?}");
+    assert!(String::from_utf8_lossy(&limited.stderr).contains("cannot write the backup"), "{limited:?}");
     assert!(!dir.exists(), "nothing is left");
     for words in [["backup", "verify", "/nowhere/at/all"], ["backup", "verify", "/etc/hostname"]] {
         let wrong = process::run(&words);

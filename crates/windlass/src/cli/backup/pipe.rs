@@ -1,6 +1,6 @@
 //! The pieces of a stream as something that can be read.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 
 use bytes::{Buf, Bytes};
 use tokio::sync::mpsc;
@@ -13,12 +13,12 @@ const PIECES_AHEAD: usize = 4;
 /// Reads pieces one behind the other. It blocks.
 #[derive(Debug)]
 pub(super) struct Pieces {
-    from: From,
+    from: Origin,
     current: Bytes,
 }
 
 #[derive(Debug)]
-enum From {
+enum Origin {
     Broker(mpsc::Receiver<io::Result<Bytes>>),
     Store(Box<dyn Source>),
 }
@@ -39,11 +39,11 @@ impl Pieces {
                 }
             }
         });
-        Pieces { from: From::Broker(receiver), current: Bytes::new() }
+        Pieces { from: Origin::Broker(receiver), current: Bytes::new() }
     }
 
     pub(super) fn from_store(source: Box<dyn Source>) -> Pieces {
-        Pieces { from: From::Store(source), current: Bytes::new() }
+        Pieces { from: Origin::Store(source), current: Bytes::new() }
     }
 }
 
@@ -51,8 +51,8 @@ impl Read for Pieces {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.current.is_empty() {
             let next = match &mut self.from {
-                From::Broker(receiver) => receiver.blocking_recv().transpose()?,
-                From::Store(source) => source.next().map_err(io::Error::other)?,
+                Origin::Broker(receiver) => receiver.blocking_recv().transpose()?,
+                Origin::Store(source) => source.next().map_err(io::Error::other)?,
             };
             match next {
                 Some(piece) => self.current = piece,
@@ -63,5 +63,34 @@ impl Read for Pieces {
         buffer[..count].copy_from_slice(&self.current[..count]);
         self.current.advance(count);
         Ok(count)
+    }
+}
+
+/// Remembers why a write failed: whoever reads from a relay only learns that it ended.
+#[derive(Debug)]
+pub(super) struct Noting<W> {
+    pub(super) to: W,
+    pub(super) refused: Option<io::Error>,
+}
+
+impl<W: Write> Noting<W> {
+    fn note<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
+        done.map_err(|error| {
+            let kind = error.kind();
+            self.refused.get_or_insert(error);
+            io::Error::from(kind)
+        })
+    }
+}
+
+impl<W: Write> Write for Noting<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let done = self.to.write(bytes);
+        self.note(done)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let done = self.to.flush();
+        self.note(done)
     }
 }

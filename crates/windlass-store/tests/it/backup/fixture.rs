@@ -8,14 +8,16 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use windlass_core::{Payload, State, StateName, Task};
+use windlass_core::choice::Queue;
+use windlass_core::transition::{self, Failure};
+use windlass_core::{NewTask, Payload, Record, State, StateName, Task, Transition};
 use windlass_store::backup::{self, folder};
 use windlass_store::clock::ManualClock;
 use windlass_store::embedded::restore_backup;
 use windlass_store::migrate::Contents;
-use windlass_store::store::Store;
+use windlass_store::store::{Claim, Store};
 
-use super::{add, open, populated, taken, task};
+use super::{add, claim, name, open, populated, taken, task};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
@@ -118,6 +120,19 @@ async fn write_fixture() {
     let (store, _) = populated(home.path(), |_| {}).await;
     let sizes = [0, 1, 100, 1023, 1024, 1025, 5000];
     add(&*store, sizes.into_iter().map(|size| task(format!("of-{size}"), vec![7; size])).collect()).await;
+    add(
+        &*store,
+        vec![NewTask { queue: name("letters"), ..task("dead-for-good".to_owned(), b"no".to_vec()) }],
+    )
+    .await;
+    let letters = vec![Queue { name: name("letters"), weight: 1 }];
+    let Task { record, body } = store.claim(Claim { queues: letters, ..claim(1) }).await.unwrap().remove(0);
+    let State::Running(lease) = &record.state else { panic!("{record:?}") };
+    let failure =
+        Failure { error: "no such mailbox".into(), retryable: false, retry_after_ms: None, random: 0.5 };
+    let change = transition::fail(&record, &body, lease.token, failure, record.updated_at).unwrap().unwrap();
+    let Record { id, seq, revision, .. } = record;
+    store.commit(vec![Transition { id, seq, revision, change }]).await.unwrap();
     let contents = Contents::read(&*store).await.unwrap();
     let bytes = taken(&*store);
     let manifest = backup::verify(&bytes[..], &mut |_| {}).unwrap();

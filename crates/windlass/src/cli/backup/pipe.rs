@@ -77,7 +77,10 @@ impl<W: Write> Noting<W> {
     fn note<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
         done.map_err(|error| {
             let kind = error.kind();
-            self.refused.get_or_insert(error);
+            // Such a write is tried again.
+            if kind != io::ErrorKind::Interrupted {
+                self.refused.get_or_insert(error);
+            }
             io::Error::from(kind)
         })
     }

@@ -28,6 +28,7 @@ mod g19_redis;
 mod g20_bulk;
 mod g21_graph;
 mod g22_freeze;
+mod g23_backup;
 mod history;
 mod http;
 mod judge;

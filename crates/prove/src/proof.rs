@@ -17,6 +17,7 @@ use crate::report;
 use crate::{
     g01_kill, g02_power, g03_damage, g04_fsync, g05_full, g06_final, g07_stale, g08_lease, g09_crash,
     g10_twice, g12_ledger, g13_slots, g14_clock, g17_term, g19_redis, g20_bulk, g21_graph, g22_freeze,
+    g23_backup,
 };
 
 /// How the proofs are run.
@@ -108,7 +109,7 @@ macro_rules! proof {
     };
 }
 
-pub(crate) static ALL: [Proof; 17] = [
+pub(crate) static ALL: [Proof; 19] = [
     proof!("G1", "no acknowledged task is lost when the broker is killed", g01_kill),
     proof!("G2", "nor when the power fails", g02_power),
     proof!("G3", "damaged data is refused, never served", g03_damage),
@@ -131,6 +132,7 @@ pub(crate) static ALL: [Proof; 17] = [
     proof!("G20", "an act on many tasks changes and counts each once", g20_bulk),
     proof!("G21", "a graph runs in the order of its dependencies over kills", g21_graph),
     proof!("G22", "a broker that stood still ends no lease of a live worker", g22_freeze),
+    proof!("G23", "a backup under load is exactly the state at its log position", g23_backup),
 ];
 
 /// How many proofs run at once in the short form. Most of their time they wait for a process to start, a lease to end or a disk, so

@@ -6,6 +6,7 @@
 use windlass_core::limits::{CONFLICT_TRIES_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use windlass_core::transition::Parents;
 use windlass_core::{Name, Record, Refusal, Stamp, StateName, Task, TaskId, transition};
+use windlass_store::backup::Source;
 use windlass_store::{Committed, List, Observer};
 
 use crate::broker::Broker;
@@ -68,6 +69,11 @@ impl Broker {
         };
         self.change(id, finished).await?;
         Ok(())
+    }
+
+    /// Begins a backup of everything in the store, to be read piece by piece.
+    pub fn backup(&self) -> Result<Box<dyn Source>, Error> {
+        Ok(self.inner.store.backup()?)
     }
 
     pub async fn pause_queue(&self, queue: &Name) -> Result<QueueView, Error> {

@@ -61,6 +61,11 @@ pub enum Error {
     /// The store cannot do it at all; another one can.
     #[error("the {store} store does not have {feature}")]
     Unsupported { store: &'static str, feature: store::Feature },
+    /// The store cannot be backed up in this way; this is what people use instead.
+    #[error("the {store} store has no online backup: {instead}")]
+    NoBackup { store: &'static str, instead: &'static str },
+    #[error("a backup is being taken already")]
+    BackupRunning,
     #[error("the broker is stopping")]
     Stopping,
     #[error("{0}")]
@@ -94,7 +99,10 @@ impl Error {
             Error::TooManyListeners => "too_many_listeners",
             Error::NoSpace => "disk_full",
             Error::Busy => "overloaded",
-            Error::Unsupported { .. } | Error::LimitApart(_) => "unsupported_by_store",
+            Error::Unsupported { .. } | Error::LimitApart(_) | Error::NoBackup { .. } => {
+                "unsupported_by_store"
+            }
+            Error::BackupRunning => "backup_running",
             Error::Stopping => "stopping",
             Error::Store(store::Error::Unconfirmed { .. }) => "not_replicated",
             Error::Store(_) => "store_failed",
@@ -123,6 +131,8 @@ impl From<store::Error> for Error {
             store::Error::TooManyLanes => Error::TooManyLanes,
             store::Error::Unsupported { store, feature } => Error::Unsupported { store, feature },
             store::Error::LimitApart(apart) => Error::LimitApart(apart),
+            store::Error::NoBackup { store, instead } => Error::NoBackup { store, instead },
+            store::Error::BackupRunning => Error::BackupRunning,
             store::Error::Closed => Error::Stopping,
             other => Error::Store(other),
         }

@@ -4,6 +4,7 @@
 //! Calls that can be repeated without harm are repeated a few times when the connection breaks: reads, and submits, since a
 //! submit always carries an id of its own and the broker answers the second one with the task of the first.
 
+mod backup;
 mod calls;
 mod events;
 mod filter;
@@ -20,6 +21,7 @@ use rustls::{ClientConfig, RootCertStore};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use backup::Backup;
 pub use events::{Events, Listen, Said};
 pub use filter::Filter;
 

@@ -9,6 +9,8 @@
 //! An error of the disk or an inconsistency ends the store (`Store::failed`): nothing is acknowledged after it.
 
 mod answers;
+mod backup;
+pub(crate) mod catalogue;
 mod checkpoint;
 mod claims;
 pub(crate) mod codec;
@@ -56,6 +58,7 @@ use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{Name, Record, Task, TaskId, Transition, Workflow};
 
+pub use backup::{Restored as RestoredBackup, restore as restore_backup};
 pub use gauges::Activity;
 pub use open::Options;
 pub use space::reserve_bytes_min;
@@ -68,6 +71,7 @@ use machine::Machine;
 use open::Threads;
 use space::saves;
 
+use crate::backup::Source;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
     Groups, Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
@@ -380,9 +384,14 @@ impl Store for EmbeddedStore {
         elapsed::keep(Arc::clone(&self.shared)).await;
     }
 
+    fn backup(&self) -> Result<Box<dyn Source>, Error> {
+        Ok(Box::new(backup::Stream::begin(&self.shared)?))
+    }
+
     async fn close(&self) -> Result<(), Error> {
         self.keep_time().await;
         self.shared.inbox.close(Error::Closed);
+        self.shared.backups.close();
         self.shared.dismiss(&Error::Closed);
         let threads = self.threads.lock().take();
         if let Some(threads) = threads {

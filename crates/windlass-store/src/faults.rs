@@ -15,6 +15,7 @@ use windlass_core::flow::{Scope, Status};
 use windlass_core::operation::Operation;
 use windlass_core::{Name, Record, Task, TaskId, Token, Transition, Workflow, schedule};
 
+use crate::backup::Source;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Ending, Error, Expire, Extend, Extended, Groups, Hold,
     Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations, ListQueues,
@@ -329,6 +330,10 @@ impl Store for Faulty {
 
     fn groups(&self) -> Option<Groups> {
         self.inner.groups()
+    }
+
+    fn backup(&self) -> Result<Box<dyn Source>, Error> {
+        self.inner.backup()
     }
 
     fn signals(&self) -> &Signals {

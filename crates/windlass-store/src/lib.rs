@@ -1,5 +1,6 @@
 //! Where tasks live: the [`Store`] trait, its backends, and the suite that every backend must pass.
 
+pub mod backup;
 pub mod clock;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;

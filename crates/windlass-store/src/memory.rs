@@ -35,6 +35,7 @@ use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{Name, Record, Task, TaskId, Transition, Workflow};
 
+use crate::backup::Source;
 use crate::clock::Clock;
 use crate::depth::Room;
 use crate::store::{
@@ -269,6 +270,11 @@ impl Store for MemoryStore {
         let answers = tables.restore(restore, self.clock.now());
         tables.serve_waiting(self.clock.now());
         Ok(answers)
+    }
+
+    fn backup(&self) -> Result<Box<dyn Source>, Error> {
+        let instead = "it keeps nothing on a disk; start the broker with store.url = embedded";
+        Err(Error::NoBackup { store: "memory", instead })
     }
 
     fn signals(&self) -> &Signals {

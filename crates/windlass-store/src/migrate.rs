@@ -15,6 +15,7 @@
 //! its ledger.
 
 mod compare;
+mod contents;
 mod copy;
 mod keys;
 mod needs;
@@ -28,6 +29,7 @@ mod walk;
 
 use windlass_core::{State, Task, TaskId};
 
+pub use contents::Contents;
 pub use copy::{Copied, copy};
 pub use survey::{Survey, look, survey};
 pub use verify::{Verified, verify};

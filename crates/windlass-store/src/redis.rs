@@ -115,6 +115,7 @@ use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{Name, Record, Task, TaskId, Token, Transition, Workflow};
 
+use crate::backup::Source;
 use crate::clock::Clock;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
@@ -207,6 +208,12 @@ impl Shared {
         answer
     }
 }
+
+/// What Redis has itself is better than anything read through it.
+const NO_BACKUP: Error = Error::NoBackup {
+    store: "redis",
+    instead: "use the snapshots of Redis (BGSAVE, AOF), or copy a stopped store with `windlass migrate`",
+};
 
 #[async_trait]
 impl Store for RedisStore {
@@ -372,6 +379,10 @@ impl Store for RedisStore {
 
     async fn restore(&self, restore: Restore) -> Result<Vec<Restored>, Error> {
         self.shared.restore(restore, None).await
+    }
+
+    fn backup(&self) -> Result<Box<dyn Source>, Error> {
+        Err(NO_BACKUP)
     }
 
     fn signals(&self) -> &Signals {

@@ -49,6 +49,8 @@ use windlass_core::{
     Filter, Name, Progress, Record, Stamp, StateName, Task, TaskId, Token, Transition, Wakes, Workflow,
 };
 
+use crate::backup::Source;
+
 pub use capabilities::{Capabilities, Durability, Feature};
 pub(crate) use dependents::depends_on;
 pub use dependents::{Ending, Settle, Settled, Waiting};
@@ -226,6 +228,11 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// How the writing goes, for a store that writes in groups.
     fn groups(&self) -> Option<Groups> {
         None
+    }
+
+    /// Begins a backup of everything, to be read piece by piece. One at a time.
+    fn backup(&self) -> Result<Box<dyn Source>, Error> {
+        Err(Error::NoBackup { store: self.capabilities().name, instead: "windlass migrate" })
     }
 
     fn signals(&self) -> &Signals;

@@ -6,6 +6,7 @@
 //! and its line in that file's `routes`. The OpenAPI document follows from that by itself.
 
 mod answer;
+mod backup;
 pub(crate) mod batch;
 mod body;
 pub(crate) mod claim;
@@ -123,6 +124,7 @@ pub(crate) fn serve(state: Arc<State>) -> Front {
         .merge(workers::routes())
         .merge(workflows::routes())
         .merge(stats::routes())
+        .merge(backup::routes())
         .merge(health::routes())
         .merge(metrics::routes())
         .merge(events::routes())

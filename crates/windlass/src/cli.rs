@@ -2,6 +2,7 @@
 //! fails through [`error::Failure`], which knows the exit codes.
 
 pub(crate) mod args;
+mod backup;
 mod config;
 mod dlq;
 mod doctor;
@@ -91,6 +92,9 @@ pub(crate) enum Command {
     /// Show and check the settings
     #[command(subcommand)]
     Config(config::Command),
+    /// Back up a broker while it serves, and restore it
+    #[command(subcommand)]
+    Backup(backup::Command),
     /// Move everything from one store into another
     Migrate(migrate::Args),
     /// Watch queues, workers and failures live
@@ -145,6 +149,7 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Worker(command) => wait_for(worker::run(command, output)),
         Command::Events(command) => wait_for(events::run(command, output)),
         Command::Config(command) => config::run(command, output),
+        Command::Backup(command) => wait_for(backup::run(command, output)),
         Command::Migrate(args) => wait_for(migrate::run(args, output)),
         Command::Top(args) => wait_for(top::run(args, output)),
         Command::Bench(bench) => wait_for(crate::bench::run(bench, output)),

@@ -246,7 +246,9 @@ async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Stor
 
 fn open_exit(error: &windlass_store::Error) -> u8 {
     match error {
-        windlass_store::Error::Locked(_) | windlass_store::Error::Unfinished { .. } => CONFLICT,
+        windlass_store::Error::Locked(_)
+        | windlass_store::Error::Unfinished { .. }
+        | windlass_store::Error::Restoring(_) => CONFLICT,
         _ => ERROR,
     }
 }

@@ -45,7 +45,7 @@ fn behind(h: &Harness, text: &str, parents: &[&str]) -> NewTask {
 
 impl Harness {
     /// Tasks in every state, tied to each other, and all that stands beside them. `able` has the features that may be used.
-    async fn populate(&self, able: &dyn crate::store::Store) {
+    pub async fn populate(&self, able: &dyn crate::store::Store) {
         let fatal = || Failure { retryable: false, ..failure() };
         self.add_named(&["done", "dead", "again", "saved", "gone"]).await;
         let tasks = self.take(Claim { max: 5, ..claim() }).await;

@@ -121,6 +121,7 @@ pub(super) enum Saved {
 
 /// One checkpoint. While the disk is short there may be one without changes, to give back what files of blocks waste.
 pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>) -> Result<Saved, Error> {
+    shared.backups.expire();
     let need = need::need(shared)?;
     let room = shared.space.room(need);
     if !shared.space.has_room_for(need) {

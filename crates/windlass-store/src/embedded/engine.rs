@@ -22,6 +22,7 @@ use windlass_core::Name;
 use windlass_core::flow::Scope;
 
 use super::answers::{Answer, settle};
+use super::backup::Backups;
 use super::checkpoint::Bell;
 use super::claims::Waiter;
 use super::command::Command;
@@ -32,7 +33,7 @@ use super::machine::{Gained, Machine};
 use super::open::Ownership;
 use super::space::{Admitted, SHORT_INTERVAL, Space};
 use crate::clock::Clock;
-use crate::log::{self, Log, Unsynced};
+use crate::log::{self, Log, StoreId, Unsynced};
 use crate::store::{Error, Signals};
 use crate::waiting::Waiting;
 
@@ -56,6 +57,8 @@ pub(super) struct Shared {
     pub(super) limited: Limited,
     /// Whether groups are applied before they are synced. A checkpoint syncs the log first then.
     pub(super) log_lags: bool,
+    pub(super) backups: Backups,
+    pub(super) store: StoreId,
 }
 
 /// Bytes of changed tasks in memory, and how long they stay there.

@@ -15,7 +15,7 @@ use super::tables::{failed, seal};
 use crate::store::{Error, SetLimit};
 
 /// Everything but the shares, by its name.
-const FLOW: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("flow");
+pub(super) const FLOW: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("flow");
 
 /// A limit as the log carries it, without one to remove it.
 #[derive(Clone, PartialEq, Message)]

@@ -13,7 +13,7 @@ use windlass_core::UniqueKey;
 use super::tables::failed;
 use crate::store::Error;
 
-const KEYS: TableDefinition<'static, &str, u64> = TableDefinition::new("unique_keys");
+pub(super) const KEYS: TableDefinition<'static, &str, u64> = TableDefinition::new("unique_keys");
 
 /// What became of keys: the number of the task that took it, or `None` for one that is free again.
 type Changes = HashMap<UniqueKey, Option<u64>>;

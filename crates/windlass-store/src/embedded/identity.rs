@@ -15,7 +15,7 @@ use crate::store::Error;
 /// The version of everything in the directory. 2: neighbouring tasks share a row of the index. 3: unique keys, keys of flow, a
 /// number for why a task was cancelled, tasks that move between queues, operations, a lane for ended tasks that others wait for. 4: neighbouring keys of flow share a row.
 /// 5: blocks of tasks are in files next to the index. 6: an id of the store in every file, and a record of the newest segment.
-const FORMAT: u32 = 6;
+pub(super) const FORMAT: u32 = 6;
 /// Versions that are upgraded when they are opened.
 const FORMATS_BEFORE: [u32; 2] = [4, 5];
 const FORMAT_WORD: &str = "windlass-data";

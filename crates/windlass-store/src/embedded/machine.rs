@@ -183,6 +183,11 @@ impl Machine {
         Ok(machine)
     }
 
+    /// The tables of the last checkpoint.
+    pub(super) fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
     pub(super) fn applied(&self) -> u64 {
         self.applied
     }

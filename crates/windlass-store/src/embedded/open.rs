@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use windlass_core::{Change, Payload};
 
 use super::EmbeddedStore;
+use super::backup::{self, Backups};
 use super::checkpoint::{self, Bell};
 use super::command::Command;
 use super::elapsed;
@@ -124,6 +125,7 @@ impl Drop for EmbeddedStore {
     /// The threads end by themselves; whoever needs the directory at once calls `close`.
     fn drop(&mut self) {
         self.shared.inbox.close(Error::Closed);
+        self.shared.backups.close();
         self.shared.dismiss(&Error::Closed);
     }
 }
@@ -132,6 +134,7 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
     fs::create_dir_all(&options.dir).map_err(io_error("make the data directory", &options.dir))?;
     let lock = lock(&options.dir)?;
     migration::check(&options)?;
+    backup::check(&options.dir)?;
     let mut identity = Identity::read(&options.dir)?;
     elapsed::resume(&options.dir, &*clock);
     let block_bytes =
@@ -163,6 +166,8 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
         turn: Condvar::new(),
         limited: Limited::default(),
         log_lags: options.durability != Durability::Sync,
+        backups: Backups::default(),
+        store: identity.store,
     });
     let log = replay(&options, &shared, &mut tables, &mut identity)?;
     tables.remove_strays()?;
@@ -340,7 +345,7 @@ impl Drop for Ownership {
 }
 
 /// One process at a time.
-fn lock(dir: &Path) -> Result<Ownership, Error> {
+pub(super) fn lock(dir: &Path) -> Result<Ownership, Error> {
     let path = dir.join("LOCK");
     let file = File::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(io_error("open", &path))?;

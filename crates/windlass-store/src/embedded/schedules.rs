@@ -20,7 +20,7 @@ use super::tables::named::{self, Rows};
 use crate::schedules::Schedules;
 use crate::store::{Error, ScheduleChange, WriteSchedule};
 
-const SCHEDULES: Rows = Rows::new("schedules");
+pub(super) const SCHEDULES: Rows = Rows::new("schedules");
 
 /// A write as the log carries it: a schedule to put, an advance with the tasks of a fire, or neither to remove.
 #[derive(Clone, PartialEq, Message)]

@@ -12,7 +12,7 @@ use super::tables::{failed, seal};
 use crate::store::Error;
 
 /// By the number of the block.
-const SHARES: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("share_blocks");
+pub(super) const SHARES: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("share_blocks");
 const BLOCK_SHARES: u32 = 64;
 /// The place in the block, and the bytes of the message behind it.
 const HEAD_BYTES: usize = 3;

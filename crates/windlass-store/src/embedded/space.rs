@@ -79,6 +79,8 @@ pub(super) struct Space {
     free: AtomicU64,
     answered_ms: AtomicU64,
     asking: AtomicBool,
+    /// Whether the last checkpoint found no room.
+    refused: AtomicBool,
 }
 
 /// A submit that was let in, until it is answered.
@@ -97,9 +99,9 @@ impl Drop for Admitted<'_> {
 impl Space {
     pub(super) fn new(dir: PathBuf, reserve_bytes: u64, segment_bytes: u64) -> Self {
         let free = AtomicU64::new(free_bytes(&dir));
-        let (answered_ms, asking, unsaved, coming) = Default::default();
+        let (answered_ms, asking, unsaved, coming, refused) = Default::default();
         let (since, log_bytes) = (Instant::now(), log_bytes(segment_bytes));
-        Self { dir, reserve_bytes, log_bytes, unsaved, coming, since, free, answered_ms, asking }
+        Self { dir, reserve_bytes, log_bytes, unsaved, coming, since, free, answered_ms, asking, refused }
     }
 
     /// Warns if no task can be accepted, now or ever.
@@ -163,7 +165,14 @@ impl Space {
 
     /// Whether a checkpoint can be written to its end.
     pub(super) fn has_room_for(&self, need: Need) -> bool {
-        self.free() >= need.bytes().saturating_add(self.log_bytes)
+        let fits = self.free() >= need.bytes().saturating_add(self.log_bytes);
+        self.refused.store(!fits, Ordering::Relaxed);
+        fits
+    }
+
+    /// Whether the last checkpoint that was tried had room.
+    pub(super) fn had_room(&self) -> bool {
+        !self.refused.load(Ordering::Relaxed)
     }
 
     /// For what may be moved in a checkpoint. A part of what is free, because the rest has to be enough for the log and the next checkpoint.

@@ -23,6 +23,7 @@ use self::heap::{Files, Place};
 pub(super) use self::open::Tables;
 pub(super) use self::saved::{LaneMessage, MetaMessage, QueueMessage, Saved};
 use self::set::{SPAN, Set};
+use super::catalogue::View;
 use super::edges::{self, EDGES};
 use super::flow;
 use super::holders::KeyTable;
@@ -108,6 +109,11 @@ impl Snapshot {
             read,
             latest: Mutex::new(None),
         })
+    }
+
+    /// All of it, table by table.
+    pub(super) fn view(&self) -> View<'_> {
+        View { read: &self.read, files: &self.files }
     }
 
     pub(super) fn workflows(&self) -> &workflows::Tables {

@@ -26,6 +26,15 @@ pub enum Error {
         "it was written, but only {confirmed} of {wanted} replicas had it after {wait_ms} ms: a failover may lose it; to send it again is harmless"
     )]
     Unconfirmed { confirmed: u64, wanted: u32, wait_ms: u64 },
+    /// This store cannot be backed up in this way.
+    #[error("the {store} store has no online backup: {instead}")]
+    NoBackup {
+        store: &'static str,
+        /// What people use for it.
+        instead: &'static str,
+    },
+    #[error("a backup is being taken already")]
+    BackupRunning,
     #[error("the store is closed")]
     Closed,
     /// The store stopped: whether the change was written is unknown.
@@ -44,6 +53,9 @@ pub enum Error {
         /// What to do if it is not wanted any more.
         discard: String,
     },
+    /// A backup was being restored into the directory.
+    #[error("{0}")]
+    Restoring(String),
     #[error("the data is damaged: {0}")]
     Damaged(String),
     #[error("{context}: {error}")]

@@ -1,5 +1,6 @@
 //! The stores, from outside.
 
+mod backup;
 mod embedded;
 mod large;
 mod memory;

@@ -73,7 +73,8 @@ impl From<Error> for Refused {
             Error::QueueFull | Error::LimitFull(_) => (StatusCode::SERVICE_UNAVAILABLE, "The queue is full"),
             Error::TooManyListeners => (StatusCode::SERVICE_UNAVAILABLE, "Too many listen to events"),
             Error::Busy => (StatusCode::SERVICE_UNAVAILABLE, "Too much is under way"),
-            Error::Unsupported { .. } | Error::LimitApart(_) => {
+            Error::BackupRunning => (StatusCode::TOO_MANY_REQUESTS, "A backup is being taken already"),
+            Error::Unsupported { .. } | Error::LimitApart(_) | Error::NoBackup { .. } => {
                 (StatusCode::NOT_IMPLEMENTED, "The store of this broker cannot do this")
             }
             Error::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "The broker is stopping"),

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod backup;
 mod bad_input;
 mod bench;
 mod broker_process;

@@ -86,6 +86,13 @@ fn the_guide_to_migrating_runs_as_written() {
 }
 
 #[test]
+fn the_guide_to_backups_runs_as_written() {
+    let said =
+        ["whole and undamaged", "log position", "\"tasks\":", "restored", "exit code 1: it is not whole"];
+    run("docs/backup.md", &said);
+}
+
+#[test]
 fn the_guide_to_traces_runs_as_written() {
     let said = ["mail-broker", "4318", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"];
     run("docs/traces.md", &said);

@@ -8,6 +8,8 @@ use windlass_core::schedule::Schedule;
 use windlass_core::{Name, Record, Task, TaskId, Transition, Workflow};
 
 use super::Spread;
+use crate::backup::Source;
+use crate::redis::NO_BACKUP;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Ending, Error, Expire, Extend, Extended, Feature,
     Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
@@ -196,6 +198,10 @@ impl Store for Spread {
 
     async fn restore(&self, restore: Restore) -> Result<Vec<Restored>, Error> {
         Spread::restore(self, restore).await
+    }
+
+    fn backup(&self) -> Result<Box<dyn Source>, Error> {
+        Err(NO_BACKUP)
     }
 
     fn signals(&self) -> &Signals {

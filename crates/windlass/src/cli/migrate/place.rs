@@ -144,7 +144,7 @@ impl Place {
 
     fn failed(&self, error: &Error) -> Failure {
         let exit = match error {
-            Error::Locked(_) | Error::Unfinished { .. } => CONFLICT,
+            Error::Locked(_) | Error::Unfinished { .. } | Error::Restoring(_) => CONFLICT,
             Error::Io { .. } => UNAVAILABLE,
             _ => ERROR,
         };

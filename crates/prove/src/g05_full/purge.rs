@@ -112,7 +112,8 @@ impl Case {
                 let body = json!({"id": id, "type": "full", "queue": "kept", "payload": payload});
                 match http.post("/api/v1/tasks", &body).await?.status {
                     201 => keep.push(id),
-                    507 => {}
+                    // It is there already, if a batch was refused since.
+                    200 | 507 => {}
                     status => return Err(Trouble::failed(format!("{self:?}: a submit answered {status}"))),
                 }
             }

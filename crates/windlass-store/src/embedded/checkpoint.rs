@@ -32,10 +32,15 @@ struct BellState {
     closing: bool,
     /// When what is unsaved has to be saved at the latest.
     due: Option<Instant>,
+    /// When to see whether a checkpoint gives room back to a disk that is short.
+    short_due: Option<Instant>,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
     Work,
+    /// The disk was short of room.
+    Short,
     Close,
 }
 
@@ -46,6 +51,15 @@ impl Bell {
         let mut state = self.state.lock();
         if state.due.is_none_or(|before| due < before) {
             state.due = Some(due);
+            self.rung.notify_one();
+        }
+    }
+
+    /// The disk is short: a checkpoint may give room back, unless somebody else does before.
+    pub(super) fn free_soon(&self) {
+        let mut state = self.state.lock();
+        if state.short_due.is_none() {
+            state.short_due = Some(Instant::now() + SHORT_INTERVAL);
             self.rung.notify_one();
         }
     }
@@ -80,7 +94,11 @@ impl Bell {
                 state.due = None;
                 return Reason::Work;
             }
-            match state.due {
+            if state.short_due.is_some_and(|due| due <= Instant::now()) {
+                state.short_due = None;
+                return Reason::Short;
+            }
+            match state.due.into_iter().chain(state.short_due).min() {
                 Some(due) => drop(self.rung.wait_until(&mut state, due)),
                 None => self.rung.wait(&mut state),
             }
@@ -92,17 +110,22 @@ impl Bell {
 pub(super) fn run(shared: &Arc<Shared>, tables: &mut Tables, log: &Reclaimer) -> Result<(), Error> {
     // The disk may have been full when the store was last used.
     if shared.space.is_short() {
-        shared.bell.save_within(Duration::ZERO);
+        shared.bell.free_soon();
     }
     loop {
         let reason = shared.bell.wait();
-        if shared.failed().is_none() {
+        // If the disk has room again nothing is urgent, and what comes next is better saved together.
+        let needless = reason == Reason::Short && !shared.space.is_short();
+        if shared.failed().is_none() && !needless {
             match save(shared, tables, Some(log))? {
                 Saved::Whole if tables.has_waste(shared.space.room(Need::default())) => {
-                    shared.bell.save_within(SHORT_INTERVAL);
+                    shared.bell.free_soon();
                 }
                 Saved::Whole => {}
-                Saved::NoRoom => shared.bell.save_within(SHORT_INTERVAL.min(shared.limits.interval)),
+                Saved::NoRoom => {
+                    shared.bell.free_soon();
+                    shared.bell.save_within(shared.limits.interval);
+                }
             }
         }
         if matches!(reason, Reason::Close) {

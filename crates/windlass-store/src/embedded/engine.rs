@@ -31,7 +31,7 @@ use super::handover::{Limited, hand_over};
 use super::inbox::{Inbox, Op, Pace, Reply};
 use super::machine::{Gained, Machine};
 use super::open::Ownership;
-use super::space::{Admitted, SHORT_INTERVAL, Space};
+use super::space::{Admitted, Space};
 use crate::clock::Clock;
 use crate::log::{self, Log, StoreId, Unsynced};
 use crate::store::{Error, Signals};
@@ -110,14 +110,14 @@ impl Shared {
     pub(super) fn is_short(&self) -> bool {
         let short = self.space.is_short();
         if short {
-            self.bell.save_within(SHORT_INTERVAL);
+            self.bell.free_soon();
         }
         short
     }
 
     /// Lets in a submit of this size, as [`Shared::is_short`] does.
     pub(super) fn admit(&self, bytes: usize) -> Result<Admitted<'_>, Error> {
-        self.space.admit(bytes).inspect_err(|_| self.bell.save_within(SHORT_INTERVAL))
+        self.space.admit(bytes).inspect_err(|_| self.bell.free_soon())
     }
 
     pub(super) fn failed(&self) -> Option<Error> {
@@ -387,8 +387,10 @@ fn apply_group(shared: &Arc<Shared>, first: u64, ops: Vec<Op>) -> Result<(), Err
     let much = dirty_bytes > shared.limits.checkpoint_bytes || shared.space.is_tight();
     let grown = much && !machine.is_freezing();
     // While the state is locked, so that a checkpoint that begins takes its time with it.
-    let time = shared.limits.time_for(dirty_bytes);
-    shared.bell.save_within(if shared.space.is_short() { time.min(SHORT_INTERVAL) } else { time });
+    shared.bell.save_within(shared.limits.time_for(dirty_bytes));
+    if shared.space.is_short() {
+        shared.bell.free_soon();
+    }
     drop(machine);
     shared.turn.notify_all();
     answers.into_iter().for_each(Answer::send);

@@ -163,9 +163,10 @@ impl Space {
         self.free() < self.reserve_bytes.saturating_add(owed).saturating_add(coming)
     }
 
-    /// Whether a checkpoint can be written to its end.
+    /// Whether a checkpoint can be written to its end. The system is asked, since an older answer may be wrong by now.
     pub(super) fn has_room_for(&self, need: Need) -> bool {
-        let fits = self.free() >= need.bytes().saturating_add(self.log_bytes);
+        let now = self.since.elapsed().as_millis() as u64;
+        let fits = self.fits(need, self.ask(now));
         self.refused.store(!fits, Ordering::Relaxed);
         fits
     }
@@ -173,6 +174,10 @@ impl Space {
     /// Whether the last checkpoint that was tried had room.
     pub(super) fn had_room(&self) -> bool {
         !self.refused.load(Ordering::Relaxed)
+    }
+
+    fn fits(&self, need: Need, free: u64) -> bool {
+        free >= need.bytes().saturating_add(self.log_bytes)
     }
 
     /// For what may be moved in a checkpoint. A part of what is free, because the rest has to be enough for the log and the next checkpoint.
@@ -242,8 +247,8 @@ mod tests {
                 space.note_unsaved(unsaved as usize);
                 assert_eq!(space.admit(0).is_ok(), accepted, "{unsaved} {free}");
             }
-            assert!(space(least, reserve).has_room_for(need), "{unsaved}");
-            assert!(!space(least - 1, reserve).has_room_for(need), "no more is kept back than is needed");
+            assert!(space(least, reserve).fits(need, least), "{unsaved}");
+            assert!(!space(least, reserve).fits(need, least - 1), "no more is kept back than is needed");
         }
     }
 

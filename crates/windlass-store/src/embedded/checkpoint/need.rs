@@ -15,6 +15,8 @@ const ID_ROW_BYTES: u64 = 640;
 #[derive(Debug, Clone, Copy)]
 pub(in crate::embedded) struct Touched {
     pub(in crate::embedded) block: u64,
+    /// What its changed tasks take in memory. One that is removed is not written.
+    pub(in crate::embedded) bytes: u64,
     /// Tasks of it that are removed.
     pub(in crate::embedded) gone: u64,
     /// Ids of it that come or go, whose place in their table can be anywhere.
@@ -32,6 +34,7 @@ pub(super) fn need(shared: &Shared) -> Result<Need, Error> {
         return Ok(worst);
     }
     let (touched, snapshot) = shared.machine.lock().touched();
+    let unsaved_bytes = touched.iter().map(|it| it.bytes).sum();
     Ok(Need { unsaved_bytes, rewritten_bytes: rewritten(&touched, &snapshot)? })
 }
 

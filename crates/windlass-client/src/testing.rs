@@ -50,6 +50,7 @@ impl Testing {
         // The clock begins at the real time, so that moments which the tested code computes mean what they say.
         let behind = moment_ms(SystemTime::now()) as i64 - clock.now().wall as i64;
         clock.jump_wall_ms(behind);
+        clock.resume(clock.now().wall);
         // The worker beats in real time: by the clock of the test it would be silent for hours.
         let settings = Settings { worker_dead_after_ms: HORIZON_MS, ..Settings::default() };
         let broker = Broker::start(MemoryStore::new(clock.clone()), clock.clone(), settings);

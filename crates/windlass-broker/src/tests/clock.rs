@@ -89,7 +89,7 @@ async fn schedules_that_a_clock_set_back_holds_up_say_so() {
     broker.create_schedule(name("beat"), pattern("@every 10s")).await.unwrap();
     // Not touched by a clock that is set within its day.
     broker.create_schedule(name("yearly"), pattern("@yearly")).await.unwrap();
-    pass(200_000).await;
+    pass(205_000).await;
     assert_eq!((fired(&broker, "minutely").await, fired(&broker, "beat").await), (3, 20));
     let well = broker.health().await.problem;
     clock.set(-HOUR);
@@ -111,10 +111,10 @@ async fn schedules_that_a_clock_set_back_holds_up_say_so() {
     );
     let next = broker.next_slots(&name("minutely"), 1).await.unwrap()[0].slot;
     assert_eq!(Some(next), waits.until, "the first slot that has not fired");
-    // It comes when the clock is there again, once.
+    // It comes when the clock is there again, once, and the one behind it.
     clock.set(HOUR);
     pass(60_000).await;
-    assert_eq!(fired(&broker, "minutely").await, 4);
+    assert_eq!(fired(&broker, "minutely").await, 5);
     let mut slots: Vec<u64> = Vec::new();
     for schedule in ["minutely", "beat"] {
         let fires = broker.schedule_fires(&name(schedule), 1000).await.unwrap();

@@ -39,11 +39,11 @@ impl Shared {
             self.leader.lose();
             return Ok(DueSchedules::default());
         }
-        let [rows, wall, elapsed] = reply::fixed(answer)?;
+        let [on_wall, wall, counted, elapsed] = reply::fixed(answer)?;
         let next = Wakes { wall: reply::maybe_number(wall)?, elapsed: reply::maybe_number(elapsed)? };
-        let schedules = pairs(rows)?.into_iter().map(|(id, value)| decode(&id, value));
-        let schedules = schedules.collect::<Result<_, _>>()?;
-        Ok(DueSchedules { schedules, next: next.first(now.stamp()) })
+        let rows = pairs(on_wall)?.into_iter().chain(pairs(counted)?);
+        let schedules = rows.map(|(id, value)| decode(&id, value)).collect::<Result<_, _>>()?;
+        Ok(DueSchedules { schedules, next: next.first(now.stamp()) }.first(limit, now.stamp()))
     }
 
     pub(super) async fn write_schedule(

@@ -1,7 +1,7 @@
 //! What a store is asked about schedules.
 
 use windlass_core::schedule::{Advance, Schedule};
-use windlass_core::{Name, NewTask};
+use windlass_core::{Name, NewTask, Stamp};
 
 use super::Inserted;
 
@@ -47,4 +47,16 @@ pub struct DueSchedules {
     pub schedules: Vec<Schedule>,
     /// When the next one comes up.
     pub next: Option<u64>,
+}
+
+impl DueSchedules {
+    /// The earliest of all that came up.
+    pub(crate) fn first(mut self, limit: usize, now: Stamp) -> DueSchedules {
+        let at = |schedule: &Schedule| schedule.wakes().first(now);
+        self.schedules.sort_by(|a, b| (at(a), &a.id).cmp(&(at(b), &b.id)));
+        let left_out = self.schedules.get(limit).and_then(at);
+        self.schedules.truncate(limit);
+        self.next = self.next.into_iter().chain(left_out).min();
+        self
+    }
 }

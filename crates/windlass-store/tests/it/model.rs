@@ -172,7 +172,8 @@ async fn redis_spread_over_a_cluster_agrees_with_memory() {
         let table: Arc<Mutex<table::Table>> = Arc::default();
         let open = async || {
             let store = crate::redis::open(&url, clock.clone()).await;
-            Arc::new(numbered::Numbered { store, table: Arc::clone(&table) }) as Arc<dyn Store>
+            let (clock, table) = (clock.clone(), Arc::clone(&table));
+            Arc::new(numbered::Numbered { clock, store, table }) as Arc<dyn Store>
         };
         let trial = Trial { table: Some(Arc::clone(&table)), ..Trial::new(seed, 900) };
         run(trial, clock.clone(), a, open).await;

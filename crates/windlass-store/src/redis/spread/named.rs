@@ -51,13 +51,8 @@ impl Spread {
     pub(super) async fn due_schedules(&self, limit: usize) -> Result<DueSchedules, Error> {
         let parts = try_join_all(self.parts.iter().map(|part| part.shared.due_schedules(limit))).await?;
         let next = parts.iter().filter_map(|due| due.next).min();
-        let mut schedules: Vec<Schedule> = parts.into_iter().flat_map(|due| due.schedules).collect();
-        let now = self.clock.now().stamp();
-        let at = |schedule: &Schedule| schedule.wakes().first(now);
-        schedules.sort_by(|a, b| (at(a), &a.id).cmp(&(at(b), &b.id)));
-        let left_out = schedules.get(limit).and_then(at);
-        schedules.truncate(limit);
-        Ok(DueSchedules { schedules, next: next.into_iter().chain(left_out).min() })
+        let schedules = parts.into_iter().flat_map(|due| due.schedules).collect();
+        Ok(DueSchedules { schedules, next }.first(limit, self.clock.now().stamp()))
     }
 
     pub(super) async fn write_schedule(&self, mut write: WriteSchedule) -> Result<ScheduleWritten, Error> {

@@ -14,9 +14,10 @@ use windlass_core::flow::{Scope, Status};
 use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
 use windlass_core::{Name, Record, Task, TaskId, Transition, Workflow};
+use windlass_store::clock::ManualClock;
 use windlass_store::{
-    Capabilities, Claim, Committed, Due, DueSchedules, Ending, Error, Expire, Extend, Extended, Hold, Insert,
-    InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations, ListSchedules,
+    Capabilities, Claim, Clock, Committed, Due, DueSchedules, Ending, Error, Expire, Extend, Extended, Hold,
+    Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations, ListSchedules,
     ListWorkflows, OperationChange, OperationWritten, Page, QueueCounts, Restore, Restored, Scan,
     ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation,
     WriteSchedule,
@@ -27,6 +28,7 @@ use super::table::Table;
 
 #[derive(Debug)]
 pub(crate) struct Numbered {
+    pub(super) clock: Arc<ManualClock>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) table: Arc<Mutex<Table>>,
 }
@@ -156,13 +158,15 @@ impl Store for Numbered {
     }
 
     async fn due(&self, limit: usize) -> Result<Due, Error> {
+        let now = self.clock.now().stamp();
         let due = self.store.due(ALL).await?;
-        Ok(self.due(due, limit, |record| record.wakes().first(0.into()).unwrap_or(0)))
+        Ok(self.due(due, limit, |record| record.wakes().first(now).unwrap_or(0)))
     }
 
     async fn prunable(&self, limit: usize) -> Result<Due, Error> {
+        let now = self.clock.now().stamp();
         let due = self.store.prunable(ALL).await?;
-        Ok(self.due(due, limit, |record| record.ended_at().unwrap_or(0).saturating_add(record.retention_ms)))
+        Ok(self.due(due, limit, |record| now.shown(record.kept_until().unwrap_or(0))))
     }
 
     async fn expired(&self, expire: Expire) -> Result<Due, Error> {

@@ -188,7 +188,7 @@ async fn replayed(entries: &[Bytes], dir: &Path) -> Result<Contents, Trouble> {
     let options = log::Options {
         sync: log::SyncMode::Never,
         direct: false,
-        spare_segments: 0,
+        segment_bytes: 32 << 20,
         ..log::Options::new(dir.join("log"))
     };
     let mut log = Log::open(options, 1, &mut |_, _| Ok(())).map_err(failed)?;
@@ -211,9 +211,14 @@ async fn submit(mut http: Http, number: usize, sent: Arc<Sent>, over: Arc<Atomic
         let ids: Vec<String> = (0..BATCH).map(|i| format!("s{number}-{batch}-{i}")).collect();
         sent.begin(&ids);
         let task = |(i, id): (usize, &String)| {
-            let key = (i % 5 == 0).then(|| format!("tenant-{}", i % 3));
-            let delay = (i % 11 == 0).then_some(3600);
-            json!({"id": id, "type": "t", "key": key, "delay_seconds": delay, "payload": {"of": id}})
+            let mut task = json!({"id": id, "type": "t", "payload": {"of": id}});
+            if i % 5 == 0 {
+                task["key"] = format!("tenant-{}", i % 3).into();
+            }
+            if i % 11 == 0 {
+                task["delay_seconds"] = 3600.into();
+            }
+            task
         };
         let tasks: Vec<Value> = ids.iter().enumerate().map(task).collect();
         match http.post("/api/v1/tasks/batch", &json!({ "tasks": tasks })).await {

@@ -119,7 +119,15 @@ impl Case {
         })
     }
 
+    /// Each case has a thread of its own.
     async fn carry_out(&self, run: &Run, home: &Path) -> Result<Findings, Trouble> {
+        let (case, run, home) = (self.clone(), run.clone(), home.to_owned());
+        let runtime = tokio::runtime::Handle::current();
+        let done = tokio::task::spawn_blocking(move || runtime.block_on(case.perform(&run, &home))).await;
+        done.map_err(|error| Trouble::failed(error.to_string()))?
+    }
+
+    async fn perform(&self, run: &Run, home: &Path) -> Result<Findings, Trouble> {
         let setup = self.setup(run, home)?;
         let mut server = setup.start().await?;
         let mut http = server.http();

@@ -15,7 +15,7 @@ use super::tables::{failed, seal};
 use crate::store::{Error, SetLimit};
 
 /// Everything but the shares, by its name.
-const FLOW: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("flow");
+pub(super) const FLOW: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("flow");
 
 /// A limit as the log carries it, without one to remove it.
 #[derive(Clone, PartialEq, Message)]
@@ -202,6 +202,14 @@ pub(super) fn write(write: &WriteTransaction, delta: &Delta) -> Result<(), Error
         put("clock".to_owned(), Some(clock.encode_to_vec()))?;
     }
     shares::write(write, &delta.shares)
+}
+
+/// The limit in a row, if that is what the row has.
+pub(super) fn limit_of(key: &str, bytes: &[u8]) -> Result<Option<SetLimit>, Undecodable> {
+    let mut book = Book::default();
+    book.add(key, bytes)?;
+    let gate = book.gates.pop();
+    Ok(gate.map(|(scope, name, gate)| SetLimit { scope, name, limit: Some(gate.limit) }))
 }
 
 /// A table as it was read, part by part: they are restored in another order than they are stored.

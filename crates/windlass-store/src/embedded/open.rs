@@ -221,7 +221,7 @@ fn open_log(
     Log::open(log_options, from, &mut visit).map_err(log_error)
 }
 
-fn log_error(error: log::Error) -> Error {
+pub(super) fn log_error(error: log::Error) -> Error {
     match error {
         log::Error::Damaged { .. }
         | log::Error::Gap { .. }
@@ -322,7 +322,7 @@ impl Drop for Ownership {
 }
 
 /// One process at a time.
-fn lock(dir: &Path) -> Result<Ownership, Error> {
+pub(super) fn lock(dir: &Path) -> Result<Ownership, Error> {
     let path = dir.join("LOCK");
     let file = File::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(io_error("open", &path))?;

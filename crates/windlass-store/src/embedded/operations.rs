@@ -16,7 +16,7 @@ use super::tables::named::{self, Rows};
 use crate::operations::Operations;
 use crate::store::{Committed, Error, OperationChange, WriteOperation};
 
-const OPERATIONS: Rows = Rows::new("operations");
+pub(super) const OPERATIONS: Rows = Rows::new("operations");
 
 /// A write as the log carries it: an operation to start, a step, a standing to end with, or none of them to remove.
 #[derive(Clone, PartialEq, Message)]

@@ -20,7 +20,7 @@ use super::tables::named::{self, Rows};
 use crate::schedules::Schedules;
 use crate::store::{Error, ScheduleChange, WriteSchedule};
 
-const SCHEDULES: Rows = Rows::new("schedules");
+pub(super) const SCHEDULES: Rows = Rows::new("schedules");
 
 /// A write as the log carries it: a schedule to put, an advance with the tasks of a fire, or neither to remove.
 #[derive(Clone, PartialEq, Message)]
@@ -217,7 +217,6 @@ pub(crate) fn encode(schedule: &Schedule) -> Vec<u8> {
     schedule_message(schedule).encode_to_vec()
 }
 
-#[cfg(feature = "redis")]
 pub(crate) fn decode(id: &Name, bytes: Bytes) -> Result<Schedule, Undecodable> {
     schedule(id, ScheduleMessage::decode(bytes)?)
 }

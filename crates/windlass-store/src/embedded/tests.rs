@@ -2,6 +2,7 @@
 
 mod damage;
 mod flow;
+mod salvage;
 
 use std::fs;
 use std::path::Path;

@@ -17,7 +17,7 @@ use super::overlay::{Overlay, Rows};
 use super::tables::{failed, seal};
 use crate::store::{Error, InsertWorkflow, ListWorkflows};
 
-const WORKFLOWS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("workflows");
+pub(super) const WORKFLOWS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("workflows");
 const WORKFLOW_IDS: TableDefinition<'static, &str, u64> = TableDefinition::new("workflow_ids");
 
 /// What a row in memory takes, about.

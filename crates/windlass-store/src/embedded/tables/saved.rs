@@ -32,7 +32,7 @@ pub(in crate::embedded) struct MetaMessage {
 }
 
 impl MetaMessage {
-    pub(super) fn first() -> Self {
+    pub(in crate::embedded) fn first() -> Self {
         Self { applied: 0, next_number: 1, next_claim: 1, ledger: Vec::new() }
     }
 

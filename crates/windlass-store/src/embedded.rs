@@ -36,6 +36,7 @@ pub(crate) mod operations;
 mod overlay;
 mod pages;
 mod restore;
+pub mod salvage;
 pub(crate) mod schedules;
 mod settles;
 mod shares;

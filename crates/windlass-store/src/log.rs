@@ -28,6 +28,7 @@ mod frame;
 mod health;
 mod newest;
 mod recover;
+mod remains;
 mod segment;
 mod spare;
 #[cfg(test)]
@@ -51,6 +52,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 pub use health::Unsynced;
+pub(crate) use remains::{Intact, Remains};
 pub use spare::Reclaimer;
 
 /// Most bytes in one batch, four more counted per entry: what recovery may have to hold at once.

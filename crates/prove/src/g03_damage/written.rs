@@ -22,11 +22,14 @@ use windlass_store::clock::ManualClock;
 use windlass_store::embedded::{EmbeddedStore, Options};
 use windlass_store::{Claim, Error, Insert, List, Store};
 
+use super::{frames, harm};
 use crate::proof::Trouble;
 use crate::volume;
 
 pub(super) const MARKER: &str = "only-as-it-was-written";
 const COMMANDS: usize = 400;
+/// The command after which the earlier copy is made.
+const EARLIER: usize = 340;
 
 /// How the store that wrote the data ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,13 +39,17 @@ pub(super) enum Ending {
     Closed,
 }
 
-type Tasks = BTreeMap<TaskId, Task>;
+pub(super) type Tasks = BTreeMap<TaskId, Task>;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Written {
     pub(super) dir: PathBuf,
+    /// The same store at an earlier moment.
+    pub(super) earlier: PathBuf,
+    /// The id of the store.
+    pub(super) id: Vec<u8>,
     /// After the last command.
-    last: Tasks,
+    pub(super) last: Tasks,
     /// Digests of what there was after each command: what is left when the end of the log is gone.
     prefixes: HashSet<u64>,
 }
@@ -60,37 +67,60 @@ pub(super) enum Reading {
 }
 
 impl Written {
-    pub(super) async fn make(home: &Path, ending: Ending) -> Result<Written, Trouble> {
-        let (live, dir) = (home.join("live"), home.join("kept"));
+    /// A store whose ids begin with `name`.
+    pub(super) async fn make(home: &Path, name: &str, ending: Ending) -> Result<Written, Trouble> {
+        let (live, dir, earlier) = (home.join("live"), home.join("kept"), home.join("earlier"));
         let store = open(&live).await?;
         let mut prefixes = HashSet::new();
         for number in 0..COMMANDS {
-            act(&store, number, &mut prefixes).await?;
+            act(&store, name, number, &mut prefixes).await?;
+            if number == EARLIER {
+                let last = read_all(&store).await?;
+                let now = Written {
+                    dir: earlier.clone(),
+                    earlier: earlier.clone(),
+                    id: Vec::new(),
+                    last,
+                    prefixes,
+                };
+                now.keep(&live, home, false).await?;
+                prefixes = now.prefixes;
+            }
         }
         let last = read_all(&store).await?;
         if ending == Ending::Closed {
             store.close().await?;
         }
-        let written = Written { dir: dir.clone(), last, prefixes };
-        // A checkpoint may be under way while the files are copied; a copy that reads back is as good as a kill.
-        for _ in 0..50 {
-            let _ = fs::remove_dir_all(&dir);
-            copy(&live, &dir)?;
+        let id = store_id(&live)?;
+        let written = Written { dir, earlier, id, last, prefixes };
+        written.keep(&live, home, true).await?;
+        store.close().await?;
+        Ok(written)
+    }
+
+    /// Copies the files of a store that nobody uses just now. A checkpoint may be under way; a copy that reads back is as good as
+    /// a kill. `vouched` waits until the log vouches for its end.
+    async fn keep(&self, live: &Path, home: &Path, vouched: bool) -> Result<(), Trouble> {
+        for _ in 0..100 {
+            let _ = fs::remove_dir_all(&self.dir);
+            copy(live, &self.dir)?;
             let probe = home.join("probe");
             let _ = fs::remove_dir_all(&probe);
-            copy(&dir, &probe)?;
-            if written.read(&probe).await? == Reading::Right {
-                store.close().await?;
-                return Ok(written);
+            copy(&self.dir, &probe)?;
+            if self.read(&probe).await? == Reading::Right && (!vouched || ends_with_vouch(&self.dir)?) {
+                return Ok(());
             }
-            // sleep: nobody tells when a checkpoint ends.
+            // sleep: nobody tells when a checkpoint ends, or when the log was idle long enough.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         Err(Trouble::failed("the data never read back as it was written"))
     }
 
-    pub(super) fn copy(&self, to: &Path) -> io::Result<()> {
-        copy(&self.dir, to)
+    /// The same store some milliseconds before its log vouched for its end.
+    pub(super) fn before_vouch(&self, dir: PathBuf) -> Result<Written, Trouble> {
+        copy(&self.dir, &dir)?;
+        harm::take_vouch(&dir)?;
+        Ok(Written { dir, ..self.clone() })
     }
 
     /// Opens a directory, reads everything in every way there is, and compares.
@@ -161,8 +191,21 @@ async fn drain(store: &EmbeddedStore, expected: &Tasks, reading: Reading) -> Res
     Ok(reading)
 }
 
+fn ends_with_vouch(dir: &Path) -> Result<bool, Trouble> {
+    let Some(last) = harm::files(dir, "log", "seg")?.pop() else { return Ok(false) };
+    Ok(frames::frames(&fs::read(dir.join(last))?).last().is_some_and(|frame| frame.count == 0))
+}
+
+/// The id as `FORMAT` has it.
+fn store_id(dir: &Path) -> Result<Vec<u8>, Trouble> {
+    let text = fs::read_to_string(dir.join("FORMAT"))?;
+    let id = text.lines().find_map(|line| line.strip_prefix("store ")).unwrap_or_default();
+    let number = u128::from_str_radix(id, 16).map_err(|_| Trouble::failed("the store has no id"))?;
+    Ok(number.to_be_bytes().to_vec())
+}
+
 /// Everything but what is not a file.
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     for folder in ["", "log", "blocks"] {
         fs::create_dir_all(to.join(folder))?;
         for entry in fs::read_dir(from.join(folder))? {
@@ -175,7 +218,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-async fn open(dir: &Path) -> Result<Arc<EmbeddedStore>, Error> {
+pub(super) async fn open(dir: &Path) -> Result<Arc<EmbeddedStore>, Error> {
     let options = Options {
         segment_bytes: 32 << 10,
         checkpoint_bytes: 256 << 10,
@@ -189,10 +232,15 @@ async fn open(dir: &Path) -> Result<Arc<EmbeddedStore>, Error> {
 }
 
 /// Submits, and every kind of change; each command is a frame of the log.
-async fn act(store: &EmbeddedStore, number: usize, prefixes: &mut HashSet<u64>) -> Result<(), Error> {
+async fn act(
+    store: &EmbeddedStore,
+    name: &str,
+    number: usize,
+    prefixes: &mut HashSet<u64>,
+) -> Result<(), Error> {
     if number % 3 != 2 {
         let atomic = true;
-        store.insert(Insert { tasks: vec![task(number)].into(), atomic, max_depth: None }).await?;
+        store.insert(Insert { tasks: vec![task(name, number)].into(), atomic, max_depth: None }).await?;
         prefixes.insert(digest(&read_all(store).await?));
         return Ok(());
     }
@@ -222,9 +270,9 @@ fn unique(number: usize) -> Box<Unique> {
     Box::new(Unique { key, for_ms: None, on_conflict: OnConflict::Reject })
 }
 
-fn task(number: usize) -> NewTask {
+fn task(name: &str, number: usize) -> NewTask {
     NewTask {
-        id: volume::id(&format!("task-{number}")),
+        id: volume::id(&format!("{name}-{number}")),
         queue: volume::name("default"),
         kind: volume::name("proof"),
         priority: Priority((number * 7 % 256) as u8),
@@ -264,7 +312,7 @@ fn claim(max: u32) -> Claim {
     }
 }
 
-async fn read_all(store: &EmbeddedStore) -> Result<Tasks, Error> {
+pub(super) async fn read_all(store: &EmbeddedStore) -> Result<Tasks, Error> {
     let mut tasks = Tasks::new();
     let mut list = List { limit: PAGE_ROWS_MAX, ..List::default() };
     loop {

@@ -204,6 +204,14 @@ pub(super) fn write(write: &WriteTransaction, delta: &Delta) -> Result<(), Error
     shares::write(write, &delta.shares)
 }
 
+/// The limit in a row, if that is what the row has.
+pub(super) fn limit_of(key: &str, bytes: &[u8]) -> Result<Option<SetLimit>, Undecodable> {
+    let mut book = Book::default();
+    book.add(key, bytes)?;
+    let gate = book.gates.pop();
+    Ok(gate.map(|(scope, name, gate)| SetLimit { scope, name, limit: Some(gate.limit) }))
+}
+
 /// A table as it was read, part by part: they are restored in another order than they are stored.
 #[derive(Debug, Default)]
 pub(super) struct Book {

@@ -22,6 +22,9 @@ const FORMAT_WORD: &str = "windlass-data";
 const STORE_WORD: &str = "store";
 const CREATING_WORD: &str = "creating";
 
+/// Where a salvage works until it is complete. A directory that has it and no `FORMAT` is not a store yet.
+pub(super) const SALVAGE_FOLDER: &str = "salvage";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) store: StoreId,
@@ -71,7 +74,7 @@ impl Identity {
 
     /// Begins a new store in a directory that holds none.
     fn begin(dir: &Path) -> Result<Identity, Error> {
-        for part in ["index.redb", "log", "blocks"] {
+        for part in ["index.redb", "log", "blocks", SALVAGE_FOLDER] {
             if dir.join(part).exists() {
                 let (format, part) = (dir.join("FORMAT"), dir.join(part));
                 let words = format!("{} is missing, but {} exists", format.display(), part.display());

@@ -244,7 +244,7 @@ fn open_log(
     Log::open(log_options, from, &mut visit).map_err(log_error)
 }
 
-fn log_error(error: log::Error) -> Error {
+pub(super) fn log_error(error: log::Error) -> Error {
     match error {
         log::Error::Damaged { .. }
         | log::Error::Gap { .. }

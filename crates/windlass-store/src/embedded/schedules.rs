@@ -218,7 +218,6 @@ pub(crate) fn encode(schedule: &Schedule) -> Vec<u8> {
     schedule_message(schedule).encode_to_vec()
 }
 
-#[cfg(feature = "redis")]
 pub(crate) fn decode(id: &Name, bytes: Bytes) -> Result<Schedule, Undecodable> {
     schedule(id, ScheduleMessage::decode(bytes)?)
 }

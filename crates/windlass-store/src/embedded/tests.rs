@@ -3,6 +3,7 @@
 mod clock;
 mod damage;
 mod flow;
+mod salvage;
 
 use std::fs;
 use std::path::Path;

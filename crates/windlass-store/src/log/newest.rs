@@ -31,6 +31,17 @@ pub(super) struct Newest {
 }
 
 impl Newest {
+    /// Reads the record without a wish to write it: whose log it is, and its newest segment.
+    pub(super) fn peek(dir: &Path) -> Result<Option<(StoreId, Option<u64>)>, Error> {
+        let path = dir.join(NAME);
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(io_error("open", &path))?,
+        };
+        let slot = latest(&file, &path)?;
+        Ok(slot.map(|slot| (slot.store, (slot.first != NONE).then_some(slot.first))))
+    }
+
     /// Reads the record, or returns `None` if there is none or neither slot is whole.
     pub(super) fn read(dir: &Path, store: StoreId) -> Result<Option<Newest>, Error> {
         let path = dir.join(NAME);
@@ -38,16 +49,7 @@ impl Newest {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(io_error("open", &path))?,
         };
-        let mut latest: Option<Slot> = None;
-        for nth in 0..2 {
-            let mut bytes = [0; SLOT_BYTES];
-            match file.read_exact_at(&mut bytes, nth * SLOT_STEP) {
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => continue,
-                read => read.map_err(io_error("read", &path))?,
-            }
-            latest = latest.into_iter().chain(Slot::decode(&bytes)).max_by_key(|slot| slot.sequence);
-        }
-        let Some(slot) = latest else { return Ok(None) };
+        let Some(slot) = latest(&file, &path)? else { return Ok(None) };
         if slot.store != store {
             return Err(Error::Foreign { path });
         }
@@ -120,6 +122,20 @@ impl Slot {
             _ => None,
         }
     }
+}
+
+/// The slot that was written last, of those that are whole.
+fn latest(file: &File, path: &Path) -> Result<Option<Slot>, Error> {
+    let mut latest: Option<Slot> = None;
+    for nth in 0..2 {
+        let mut bytes = [0; SLOT_BYTES];
+        match file.read_exact_at(&mut bytes, nth * SLOT_STEP) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => continue,
+            read => read.map_err(io_error("read", path))?,
+        }
+        latest = latest.into_iter().chain(Slot::decode(&bytes)).max_by_key(|slot| slot.sequence);
+    }
+    Ok(latest)
 }
 
 #[cfg(test)]

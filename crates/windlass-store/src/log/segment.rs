@@ -48,7 +48,7 @@ impl Header {
     }
 
     /// The header of `file`, or `None` if it is torn or damaged.
-    fn read(file: &File, path: &Path) -> Result<Option<Header>, Error> {
+    pub(super) fn read(file: &File, path: &Path) -> Result<Option<Header>, Error> {
         let mut block = vec![0; HEADER_BYTES as usize];
         match file.read_exact_at(&mut block, 0) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use windlass_core::choice::{Mode, Queue};
 use windlass_core::schedule::{CatchUp, Definition, Overlap, Schedule, Template, Timing};
-use windlass_core::{Body, Name, NewTask, Payload, Priority, State, TaskId, retry, transition};
+use windlass_core::{Body, Counted, Name, NewTask, Payload, Priority, State, TaskId, retry, transition};
 use windlass_store::backup::{self, Manifest};
 use windlass_store::clock::{Clock, ManualClock};
 use windlass_store::conformance::Harness;
@@ -37,6 +37,7 @@ fn task(id: String, payload: Vec<u8>) -> NewTask {
         retention_ms: 60_000,
         unique: None,
         key: None,
+        counted: Counted::default(),
         body: Body {
             payload: Payload::Binary(Bytes::from(payload)),
             metadata: Vec::new(),

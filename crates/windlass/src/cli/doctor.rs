@@ -1,6 +1,7 @@
 //! `windlass doctor`: looks at this machine and at the broker, and says what is wrong.
 
 mod machine;
+mod salvage;
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,15 +14,27 @@ use super::error::{Failure, UNAVAILABLE};
 use super::output::{Output, table};
 
 #[derive(Debug, clap::Args)]
-#[command(before_help = "Examples:
+#[command(
+    before_help = "Examples:
   windlass doctor
-  windlass doctor --server http://10.0.0.5:8080 --data-dir /var/lib/windlass")]
+  windlass doctor --server http://10.0.0.5:8080 --data-dir /var/lib/windlass
+  windlass doctor salvage --data-dir ./windlass-data --to ./windlass-new",
+    args_conflicts_with_subcommands = true
+)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Directory whose disk is measured
     #[arg(long, value_name = "DIR", default_value = "./windlass-data")]
     data_dir: PathBuf,
     #[command(flatten)]
     connect: Connect,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Copy what is whole out of a damaged data directory
+    Salvage(salvage::Args),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -46,6 +59,9 @@ impl Finding {
 }
 
 pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
+    if let Some(Command::Salvage(args)) = args.command {
+        return salvage::run(args, output).await;
+    }
     let client = args.connect.client()?;
     let mut findings = broker(&client).await;
     let reached =

@@ -10,6 +10,8 @@ pub(crate) const AUTH: u8 = 5;
 pub(crate) const UNAVAILABLE: u8 = 6;
 /// The task failed under `--wait`.
 pub(crate) const TASK_FAILED: u8 = 10;
+/// A salvage could not copy everything.
+pub(crate) const LOST: u8 = 11;
 
 #[derive(Debug)]
 pub(crate) struct Failure {

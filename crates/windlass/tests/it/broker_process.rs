@@ -45,6 +45,12 @@ impl BrokerProcess {
         self.tcp_address = addresses.tcp;
     }
 
+    /// Kills it without warning.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Asks it to stop.
     pub(crate) fn terminate(&self) {
         crate::cli::process::terminate(&self.child);

@@ -39,6 +39,7 @@ mod rest_unique;
 mod rest_work;
 mod rest_workflows;
 mod running;
+mod salvage;
 mod schedule_cli;
 mod tcp;
 mod tcp_bad_input;

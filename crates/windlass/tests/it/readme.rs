@@ -98,13 +98,22 @@ fn the_guide_to_traces_runs_as_written() {
     run("docs/traces.md", &said);
 }
 
+#[test]
+fn the_guide_to_damage_runs_as_written() {
+    run_blocks("docs/damage.md", 1, &["the broker refuses it", "\"whole\":true", "\"tasks\":1"]);
+}
+
 /// Runs every block of a document; together they must have printed `said`.
 fn run(document: &str, said: &[&str]) {
+    run_blocks(document, 3, said);
+}
+
+fn run_blocks(document: &str, least: usize, said: &[&str]) {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document));
     let text = text.unwrap();
     let blocks: Vec<&str> =
         text.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default()).collect();
-    assert!(blocks.len() >= 3, "{document} shows how to use it");
+    assert!(blocks.len() >= least, "{document} shows how to use it");
     let data = tempfile::tempdir().unwrap();
     let dev = Dev::start(&["--data-dir", data.path().join("data").to_str().unwrap()]);
     let binaries = Path::new(env!("CARGO_BIN_EXE_windlass")).parent().unwrap();

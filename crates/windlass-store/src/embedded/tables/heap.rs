@@ -25,6 +25,7 @@ use redb::{ReadTransaction, ReadableTable, Table, TableDefinition, WriteTransact
 
 pub(super) use self::folder::expect_none;
 use self::folder::{files_in, make_dir, open_known, path};
+pub(in crate::embedded) use self::folder::{open_all, rename_owner};
 pub(in crate::embedded) use self::tidy::Room;
 use super::block::BLOCK_BYTES_MAX;
 use super::{failed, seal};

@@ -41,6 +41,16 @@ pub(in crate::embedded) fn find(row: &[u8], dated: &Dated) -> Option<u64> {
     pairs.iter().find(|pair| pair[..UUID_BYTES] == dated.0).map(seq_of)
 }
 
+/// The ids of a row as they are written, each with its task.
+pub(in crate::embedded) fn pairs(row: &[u8]) -> impl Iterator<Item = (String, u64)> {
+    let (pairs, _) = row.as_chunks::<PAIR_BYTES>();
+    pairs.iter().map(|pair| {
+        let mut id = [0; UUID_BYTES];
+        id.copy_from_slice(&pair[..UUID_BYTES]);
+        (Uuid::from_bytes(id).to_string(), seq_of(pair))
+    })
+}
+
 /// Whether there was room.
 pub(in crate::embedded) fn add(row: &mut Vec<u8>, dated: &Dated, seq: u64) -> bool {
     let room = row.len() < ROW_IDS_MAX * PAIR_BYTES;

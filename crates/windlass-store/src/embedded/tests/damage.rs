@@ -5,19 +5,19 @@ use std::process::Command;
 
 use super::*;
 
-const SAVED: usize = 200;
-const LOGGED: usize = 100;
+pub(super) const SAVED: usize = 200;
+pub(super) const LOGGED: usize = 100;
 
 fn durable(dir: &Path) -> Options {
     Options { durability: Durability::Sync, segment_bytes: 16 << 10, ..options(dir) }
 }
 
-async fn open_durable(dir: &Path) -> Result<Arc<EmbeddedStore>, Error> {
+pub(super) async fn open_durable(dir: &Path) -> Result<Arc<EmbeddedStore>, Error> {
     EmbeddedStore::open(durable(dir), ManualClock::shared()).await
 }
 
 /// A store of `prefix` tasks that was killed: some are in the tables, others in the log only.
-async fn killed(prefix: &str) -> tempfile::TempDir {
+pub(super) async fn killed(prefix: &str) -> tempfile::TempDir {
     let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let store = open_durable(dir.path()).await.unwrap();
     let tasks = |from: usize, to: usize| (from..to).map(|n| task(&format!("{prefix}-{n:04}"))).collect();
@@ -33,7 +33,7 @@ async fn killed(prefix: &str) -> tempfile::TempDir {
     copy
 }
 
-fn copy_dir(from: &Path, to: &Path) {
+pub(super) fn copy_dir(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
         let target = to.join(entry.file_name());
@@ -45,19 +45,19 @@ fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-fn segments(dir: &Path) -> Vec<PathBuf> {
+pub(super) fn segments(dir: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(dir.join("log")).unwrap().map(|file| file.unwrap().path());
     let mut found: Vec<_> = files.filter(|path| path.extension().is_some_and(|kind| kind == "seg")).collect();
     found.sort();
     found
 }
 
-async fn count(store: &EmbeddedStore) -> usize {
+pub(super) async fn count(store: &EmbeddedStore) -> usize {
     store.list(List { limit: 1000, ..List::default() }).await.unwrap().tasks.len()
 }
 
 /// Opens a damaged store, which must be refused with words that name the cause and a way out.
-async fn refused(dir: &Path, cause: &str) {
+pub(super) async fn refused(dir: &Path, cause: &str) {
     match open_durable(dir).await {
         Err(Error::Damaged(words)) => {
             assert!(words.contains(cause), "{cause}: {words}");

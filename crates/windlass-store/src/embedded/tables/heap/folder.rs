@@ -5,8 +5,12 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::{FILE_HEAD_BYTES, Use, damaged, failed, file_head, missing};
+use redb::{ReadableTable, WriteTransaction};
+
+use super::{FILE_HEAD_BYTES, FILES, Files, Use, damaged, decode, failed, file_head, missing};
+use crate::embedded::tables::seal;
 use crate::log::StoreId;
 use crate::store::Error;
 
@@ -64,4 +68,36 @@ pub(super) fn files_in(dir: &Path) -> Result<BTreeSet<u32>, Error> {
         numbers.extend(number.filter(|number| path(dir, *number).file_name() == Some(&name)));
     }
     Ok(numbers)
+}
+
+/// Writes another owner into the files that the tree knows. Whether their blocks are those of the tree is for their checksums
+/// to say.
+pub(in crate::embedded) fn rename_owner(
+    dir: &Path,
+    write: &WriteTransaction,
+    store: StoreId,
+) -> Result<(), Error> {
+    let table = write.open_table(FILES).map_err(failed("open a table"))?;
+    for entry in table.range::<u32>(..).map_err(failed("read the files of blocks"))? {
+        let (number, value) = entry.map_err(failed("read the files of blocks"))?;
+        let number = number.value();
+        let known = decode(seal::open(u64::from(number), value.value())?)?;
+        if known.start > 0 {
+            let file = File::options().write(true).open(path(dir, number)).map_err(|_| missing(number))?;
+            file.write_all_at(&file_head(number, store), 0).map_err(failed("write a file of blocks"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Opens whatever files there are, to be read only. Their heads are not looked at: the tree has a checksum for each block.
+pub(in crate::embedded) fn open_all(dir: &Path) -> Result<Files, Error> {
+    let mut files = std::collections::BTreeMap::new();
+    if dir.is_dir() {
+        for number in files_in(dir)? {
+            let file = File::open(path(dir, number)).map_err(failed("open a file of blocks"))?;
+            files.insert(number, Arc::new(file));
+        }
+    }
+    Ok(Arc::new(files))
 }

@@ -1,0 +1,132 @@
+//! What a salvage says it did.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use windlass_core::TaskId;
+
+/// What was copied, and how much was not.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// The id of the new store.
+    pub store: String,
+    /// Why the tables could not be used as they are; `None` if they are whole.
+    pub tables: Option<String>,
+    /// Tasks of an exact copy: the tables, and the log up to its first hole.
+    pub exact: u64,
+    /// Log entries that were replayed for it.
+    pub replayed: u64,
+    /// Tasks of damaged tables, as of the last checkpoint.
+    pub saved: u64,
+    /// Tasks of the log, as they were submitted.
+    pub submitted: u64,
+    /// Changes of the log that were made.
+    pub changes: u64,
+    /// Claims of the log that could not be repeated.
+    pub claims: u64,
+    /// Running tasks that were given back.
+    pub released: u64,
+    /// Losses of each kind.
+    pub lost: u64,
+    pub older: u64,
+    pub cancelled: u64,
+    pub others: u64,
+    /// Files that were damaged or missing. They are no loss by themselves: what they held may be elsewhere.
+    pub files: u64,
+    pub(super) next_claim: u64,
+}
+
+impl Report {
+    pub fn tasks(&self) -> u64 {
+        self.exact + self.saved + self.submitted
+    }
+
+    /// Whether the copy is all that there was.
+    pub fn is_whole(&self) -> bool {
+        self.lost + self.older + self.cancelled + self.others == 0
+    }
+
+    pub(super) fn count(&mut self, loss: &Loss) {
+        match loss {
+            Loss::Task { .. } => self.lost += 1,
+            Loss::Older { .. } => self.older += 1,
+            Loss::Cancelled { .. } => self.cancelled += 1,
+            Loss::Numbers { .. } | Loss::Entries { .. } | Loss::Other { .. } => self.others += 1,
+            Loss::File { .. } => self.files += 1,
+        }
+    }
+}
+
+/// Where something was last heard of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// The number of the task, in the tables.
+    Number(u64),
+    /// An entry of the log.
+    Entry(u64),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Number(number) => write!(f, "number {number}"),
+            Origin::Entry(index) => write!(f, "log entry {index}"),
+        }
+    }
+}
+
+/// Something that the new store does not have, or not as it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Loss {
+    /// A task that is named by the index or by the log.
+    Task { id: TaskId, origin: Origin, why: String },
+    /// Tasks of these numbers, as far as there were any.
+    Numbers { from: u64, to: u64, why: String },
+    /// A task that is there in an earlier state.
+    Older { id: TaskId, origin: Origin },
+    /// A task that was cancelled because one that it depends on is lost.
+    Cancelled { id: TaskId },
+    /// Entries of the log; how many there were may be unknown.
+    Entries { from: u64, to: Option<u64> },
+    /// A file that could not be used, or not all of it.
+    File { path: PathBuf, why: String },
+    /// A schedule, a limit, a workflow, an operation, a queue.
+    Other { what: String, why: String },
+}
+
+impl Loss {
+    /// A word for programs.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Loss::Task { .. } => "task",
+            Loss::Numbers { .. } => "numbers",
+            Loss::Older { .. } => "older_state",
+            Loss::Cancelled { .. } => "cancelled",
+            Loss::Entries { .. } => "log_entries",
+            Loss::File { .. } => "file",
+            Loss::Other { .. } => "other",
+        }
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Loss::Task { id, origin, why } => write!(f, "task {id} is lost ({origin}): {why}"),
+            Loss::Numbers { from, to, why } => write!(f, "tasks with numbers {from}–{to} are lost: {why}"),
+            Loss::Older { id, origin } => {
+                write!(f, "task {id} is in an earlier state: its change in {origin} cannot be repeated")
+            }
+            Loss::Cancelled { id } => write!(f, "task {id} is cancelled: a task that it depends on is lost"),
+            Loss::Entries { from, to: Some(to) } => write!(f, "log entries {from}–{to} are lost"),
+            Loss::Entries { from, to: None } => {
+                write!(
+                    f,
+                    "the log is damaged or torn at entry {from}: what followed is lost, if anything did"
+                )
+            }
+            Loss::File { path, why } => write!(f, "{}: {why}", path.display()),
+            Loss::Other { what, why } => write!(f, "{what}: {why}"),
+        }
+    }
+}

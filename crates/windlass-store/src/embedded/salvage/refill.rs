@@ -229,7 +229,7 @@ impl Refill<'_> {
         let waits_for: Vec<u64> =
             parents.into_iter().filter(|parent| self.rows.waits(*parent, seq)).collect();
         if waits_for.len() < open as usize {
-            let change = Change::Cancelled { at: self.at, reason: CancelReason::Dependency };
+            let change = Change::Cancelled { at: self.at.into(), reason: CancelReason::Dependency };
             self.store.commit(vec![Transition { id: id.clone(), seq, revision, change }]).await?;
             self.lose(Loss::Cancelled { id });
             return Ok(());

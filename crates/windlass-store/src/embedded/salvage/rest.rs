@@ -157,7 +157,7 @@ impl<'a> Rest<'a> {
     /// A task of a lost dependency.
     async fn cancel(&mut self, id: TaskId) -> Result<(), Error> {
         if let Some(record) = self.store.peek(&id).await? {
-            let change = Change::Cancelled { at: record.created_at, reason: CancelReason::Dependency };
+            let change = Change::Cancelled { at: record.created_at.into(), reason: CancelReason::Dependency };
             let (seq, revision) = (record.seq, record.revision);
             self.store.commit(vec![Transition { id: id.clone(), seq, revision, change }]).await?;
             self.lose(Loss::Cancelled { id });

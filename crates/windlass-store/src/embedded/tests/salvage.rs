@@ -187,7 +187,8 @@ async fn no_old_lease_counts_and_who_waits_for_a_lost_task_is_cancelled() {
     let claimed = store.claim(claim(2, 0)).await.unwrap();
     assert_eq!(claimed.len(), 2);
     store.close().await.unwrap();
-    flip(&dir.path().join("blocks"), parent.as_str());
+    // A neighbour in its block: the dependency's own id is in the body of its child as well.
+    flip(&dir.path().join("blocks"), "first-0021");
     flip(&dir.path().join("log"), "first-0001");
 
     let (report, losses, store, _home) = salvaged(dir.path()).await;

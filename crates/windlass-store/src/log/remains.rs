@@ -135,7 +135,9 @@ impl Remains {
         let newest = self.newest.and_then(|(_, first)| first).unwrap_or(0);
         pieces.reverse();
         let (promised, uncertain) = (durable.max(newest), !self.broken.is_empty());
-        Intact { pieces, open: None, next: from, promised, uncertain, torn: false, held: None }
+        // A log that never had a segment ends nowhere.
+        let reached = if matches!(self.newest, Some((_, None))) { from } else { 1 };
+        Intact { pieces, open: None, from, next: from, promised, reached, uncertain, torn: false, held: None }
     }
 }
 
@@ -145,8 +147,12 @@ pub(crate) struct Intact {
     /// Those that are still to be read, the next one last.
     pieces: Vec<Piece>,
     open: Option<Open>,
+    /// The first entry that was asked for.
+    from: u64,
     /// The lowest index that was not returned yet.
     next: u64,
+    /// The index behind the last intact frame, whether its entries were asked for or not.
+    reached: u64,
     /// Every entry below this was durable once.
     promised: u64,
     /// Whether a file is missing or damaged that may have had the end of the log.
@@ -175,6 +181,7 @@ impl Intact {
             let Some(open) = &mut self.open else {
                 let Some(piece) = self.pieces.pop() else { return Ok(None) };
                 let file = File::open(&piece.path).map_err(io_error("open", &piece.path))?;
+                self.reached = self.reached.max(piece.first);
                 self.torn = false;
                 self.open = Some(Open { piece, file, at: HEADER_BYTES, entries: None });
                 continue;
@@ -190,6 +197,7 @@ impl Intact {
             match frame {
                 Some((head, entries)) => {
                     self.promised = self.promised.max(head.durable);
+                    self.reached = self.reached.max(head.end());
                     open.entries = entries;
                 }
                 None => self.open = None,
@@ -212,7 +220,8 @@ impl Intact {
     pub(crate) fn missing_at_end(&self) -> Option<(u64, Option<u64>)> {
         match self.promised > self.next {
             true => Some((self.next, Some(self.promised - 1))),
-            false => (self.torn || self.uncertain).then_some((self.next, None)),
+            // A log that ends before the entries asked for is an old one: nobody knows what came after.
+            false => (self.torn || self.uncertain || self.reached < self.from).then_some((self.next, None)),
         }
     }
 }

@@ -37,6 +37,10 @@ pub(super) fn copy_dir(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
         let target = to.join(entry.file_name());
+        // Files that the log prepares ahead of need come and go.
+        if target.extension().is_some_and(|kind| kind == "new" || kind == "spare") {
+            continue;
+        }
         if entry.file_type().unwrap().is_dir() {
             copy_dir(&entry.path(), &target);
         } else {

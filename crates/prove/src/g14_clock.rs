@@ -257,12 +257,8 @@ async fn over_restart(
     let asked = (before, Instant::now());
     server.terminate().await?;
     let server = setup.start().await?;
-    let mut spans = vec![Span {
-        what: "a delay over a restart",
-        wanted: Duration::from_secs(SPAN_S),
-        asked,
-        ended: None,
-    }];
+    let mut spans =
+        [Span { what: "a delay over a restart", wanted: Duration::from_secs(SPAN_S), asked, ended: None }];
     let mut http = server.http();
     let ended = until(LATE, "a delay", async || Ok(state_of(&mut http, "restarted").await? == "pending"));
     if ended.await.is_ok() {

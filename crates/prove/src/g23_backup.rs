@@ -52,7 +52,9 @@ struct Taken {
 pub(crate) async fn prove(run: Run) -> Outcome {
     let (count, pause) = run.pick((3, Duration::from_millis(300)), (20, Duration::from_millis(500)));
     let home = run.home()?;
-    let setup = Setup::new(&run, home.path()).set("store.segment_bytes", run.pick("128MiB", "1GiB"));
+    let setup = Setup::new(&run, home.path())
+        .set("store.segment_bytes", run.pick("128MiB", "1GiB"))
+        .set("store.disk_reserve_bytes", run.pick("264MiB", "2056MiB"));
     let server = setup.start().await?;
     let sent = Arc::new(Sent::default());
     let over = Arc::new(AtomicBool::new(false));
@@ -175,17 +177,30 @@ fn read_log(data: &Path) -> Result<Vec<Bytes>, Trouble> {
         entries.push(Bytes::copy_from_slice(&entry));
         Ok(())
     };
-    let opened = Log::open(log::Options::new(&copy), 1, &mut visit);
+    let options = log::Options { store: store_id(data)?, ..log::Options::new(&copy) };
+    let opened = Log::open(options, 1, &mut visit);
     drop(opened.map_err(|error| Trouble::failed(format!("the log cannot be read: {error}")))?);
     fs::remove_dir_all(&copy)?;
     Ok(entries)
+}
+
+/// The id of the store in a data directory.
+fn store_id(data: &Path) -> Result<log::StoreId, Trouble> {
+    let format = fs::read_to_string(data.join("FORMAT"))?;
+    let id = format.lines().find_map(|line| u128::from_str_radix(line.strip_prefix("store ")?, 16).ok());
+    id.map(u128::to_be_bytes).ok_or_else(|| Trouble::failed("FORMAT names no store"))
 }
 
 /// What an empty store becomes by these entries.
 async fn replayed(entries: &[Bytes], dir: &Path) -> Result<Contents, Trouble> {
     let failed = |error: log::Error| Trouble::failed(format!("the oracle cannot be written: {error}"));
     fs::create_dir(dir)?;
+    // A store that is being created has no tables yet, so everything in its log is replayed.
+    let store = log::StoreId::default();
+    let id = u128::from_be_bytes(store);
+    fs::write(dir.join("FORMAT"), format!("windlass-data 6\nstore {id:032x}\ncreating\n"))?;
     let options = log::Options {
+        store,
         sync: log::SyncMode::Never,
         direct: false,
         segment_bytes: 32 << 20,

@@ -15,6 +15,7 @@ mod checkpoint;
 mod claims;
 pub(crate) mod codec;
 mod command;
+mod desk;
 mod dirty;
 mod edges;
 mod elapsed;
@@ -66,8 +67,9 @@ pub use space::reserve_bytes_min;
 
 use claims::{Presence, Request, Waiter};
 use command::{Command, Submits};
-use engine::{Desk, Shared};
-use inbox::{Op, Reply};
+use desk::Desk;
+use engine::Shared;
+use inbox::Reply;
 use machine::Machine;
 use open::Threads;
 use space::saves;
@@ -108,17 +110,6 @@ impl EmbeddedStore {
             self.shared.fail(error.to_string());
         }
         answer
-    }
-
-    async fn send<T>(
-        &self,
-        command: Command,
-        entry: Bytes,
-        reply: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Reply,
-    ) -> Result<T, Error> {
-        let (sender, receiver) = oneshot::channel();
-        self.shared.inbox.push(Op { command, entry, reply: reply(sender) });
-        receiver.await.unwrap_or_else(|_| Err(self.gone()))
     }
 
     /// Why there was no answer. Unless the store was closed in order, the outcome is unknown.

@@ -24,9 +24,11 @@
 //! unknown format, is refused at opening and left untouched.
 
 mod active;
+mod error;
 mod frame;
 mod health;
 mod newest;
+mod options;
 mod recover;
 mod remains;
 mod segment;
@@ -46,12 +48,14 @@ use spare::{Live, Shared, State};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
+pub use error::Error;
 pub use health::Unsynced;
+pub use options::{Expected, Options, SyncMode};
 pub(crate) use remains::{Intact, Remains};
 pub use spare::Reclaimer;
 
@@ -65,150 +69,6 @@ pub type StoreId = [u8; 16];
 
 /// What a visitor may fail with.
 pub type VisitError = Box<dyn std::error::Error + Send + Sync>;
-
-/// How a log is kept.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Where the segments are; made if missing.
-    pub dir: PathBuf,
-    /// Size of a segment file.
-    pub segment_bytes: u64,
-    /// Files kept prepared ahead of need.
-    pub spare_segments: usize,
-    /// Whether [`Log::sync`] reaches the disk.
-    pub sync: SyncMode,
-    /// Write past the page cache where that is possible: best if every append is followed by a sync.
-    pub direct: bool,
-    /// The store that the log belongs to.
-    pub store: StoreId,
-    /// What the directory must hold already.
-    pub expected: Expected,
-}
-
-impl Options {
-    /// The usual sizes, durable.
-    pub fn new(dir: impl Into<PathBuf>) -> Options {
-        let dir = dir.into();
-        Options {
-            dir,
-            segment_bytes: 64 << 20,
-            spare_segments: 1,
-            sync: SyncMode::Always,
-            direct: true,
-            store: StoreId::default(),
-            expected: Expected::Nothing,
-        }
-    }
-}
-
-/// What a log directory must hold when it is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expected {
-    /// The store is being created, so the log may not be there yet.
-    Nothing,
-    /// The log was here before. A log that is missing, or that ends before the first entry asked for, is damaged.
-    Log,
-    /// The log may be of the version before, without store ids, sizes and the record of the newest segment. It is only read:
-    /// what is appended goes to a new segment.
-    Earlier,
-}
-
-/// Whether the log waits for the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SyncMode {
-    /// [`Log::sync`] returns when the disk has everything.
-    Always,
-    /// The operating system writes when it likes; a power cut may lose everything since the last opening.
-    Never,
-}
-
-/// Why the log did not do what it was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The operating system refused.
-    #[error("cannot {action} {path}: {source}")]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// On which file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// There is no room for a new segment; nothing was written and the log is still usable.
-    #[error("no space left for {path}")]
-    NoSpace {
-        /// The file there was no room for.
-        path: PathBuf,
-    },
-    /// An earlier write or sync failed, and what is on disk is unknown until the log is opened again.
-    #[error("the log is closed because an earlier write or sync failed")]
-    Poisoned,
-    /// An entry that was durable is not readable any more.
-    #[error("{segment} is damaged at byte {offset}, where entry {index} should be")]
-    Damaged {
-        /// The damaged file.
-        segment: PathBuf,
-        /// Where in the file.
-        offset: u64,
-        /// The first entry that is missing.
-        index: u64,
-    },
-    /// Entries that are needed have been released or lost.
-    #[error("the log begins with entry {first}, but entry {wanted} is needed")]
-    Gap {
-        /// The entry asked for.
-        wanted: u64,
-        /// The lowest entry there is.
-        first: u64,
-    },
-    /// A file of the log is gone.
-    #[error("{path} is missing")]
-    Missing {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A segment is shorter than it was made.
-    #[error("{segment} has {bytes} bytes, but it was created with {whole}: the file was cut short")]
-    CutShort {
-        /// The file.
-        segment: PathBuf,
-        /// Its size.
-        bytes: u64,
-        /// The size that it was created with.
-        whole: u64,
-    },
-    /// The log ends before an entry that was durable.
-    #[error("the log ends before entry {next}, but entry {wanted} is expected next")]
-    Short {
-        /// The entry after the last one there is.
-        next: u64,
-        /// The entry that the caller has not seen yet.
-        wanted: u64,
-    },
-    /// A file carries the id of another store.
-    #[error("{path} belongs to another store")]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A segment is of a format this program does not know.
-    #[error("{segment} has format version {found}; this program knows version {known}")]
-    Version {
-        /// The file.
-        segment: PathBuf,
-        /// Its version.
-        found: u32,
-        /// The version of this program.
-        known: u32,
-    },
-    /// The batch exceeds [`MAX_BATCH_BYTES`] or [`MAX_BATCH_ENTRIES`]; nothing was written.
-    #[error("the batch is larger than {MAX_BATCH_BYTES} bytes or {MAX_BATCH_ENTRIES} entries")]
-    TooLarge,
-    /// The visitor of [`Log::open`] refused an entry.
-    #[error("the replay was stopped: {0}")]
-    Visit(#[source] VisitError),
-}
 
 /// The log, owned by the one who writes it.
 #[derive(Debug)]

@@ -64,6 +64,7 @@
 //!   loaded again, and whatever its predecessor answered without sending it on, which is lost.
 //! - What a crash of Redis loses is for its configuration to say, and for `/health` to repeat ([`Capabilities::durability`]).
 
+mod backup;
 mod claim;
 mod commit;
 mod dependents;
@@ -125,10 +126,8 @@ use crate::store::{
     WriteSchedule,
 };
 use hints::{Hint, Horizon, Loop};
-use link::{Answer, Args};
 pub use open::{exists, open, open_alone};
 pub use options::{Options, PREFIX_DEFAULT};
-use script::Script;
 
 #[derive(Debug)]
 pub struct RedisStore {
@@ -196,24 +195,7 @@ impl Shared {
             }
         }
     }
-
-    /// Calls a script that others may wait for. One that failed may have been carried out all the same, and then nobody else
-    /// tells this process.
-    async fn call_and_tell(&self, script: &Script, args: &Args, hint: &Hint) -> Result<Answer, Error> {
-        let answer = self.link.call(script, args).await;
-        self.stirred.store(true, Ordering::Relaxed);
-        if answer.is_err() {
-            self.heed(hint);
-        }
-        answer
-    }
 }
-
-/// What Redis has itself is better than anything read through it.
-const NO_BACKUP: Error = Error::NoBackup {
-    store: "redis",
-    instead: "use the snapshots of Redis (BGSAVE, AOF), or copy a stopped store with `windlass migrate`",
-};
 
 #[async_trait]
 impl Store for RedisStore {
@@ -382,7 +364,7 @@ impl Store for RedisStore {
     }
 
     fn backup(&self) -> Result<Box<dyn Source>, Error> {
-        Err(NO_BACKUP)
+        Err(backup::NONE)
     }
 
     fn signals(&self) -> &Signals {

@@ -27,6 +27,7 @@ mod insert;
 mod lapsed;
 mod ledger;
 mod limits;
+mod list;
 mod observed;
 mod operations;
 mod restore;
@@ -36,18 +37,14 @@ mod workflows;
 
 use std::collections::HashSet;
 use std::fmt::Debug;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use windlass_core::choice::{Mode, Queue};
-use windlass_core::filter::mentions;
 use windlass_core::flow::{Scope, Status};
 use windlass_core::operation::Operation;
 use windlass_core::schedule::Schedule;
-use windlass_core::{
-    Filter, Name, Progress, Record, Stamp, StateName, Task, TaskId, Token, Transition, Wakes, Workflow,
-};
+use windlass_core::{Name, Progress, Record, Stamp, Task, TaskId, Token, Transition, Wakes, Workflow};
 
 use crate::backup::Source;
 
@@ -61,6 +58,7 @@ pub use insert::{Insert, Inserted};
 pub use lapsed::Lapsed;
 pub use ledger::Ledger;
 pub use limits::{Apart, Hold, LimitWritten, ListLimits, SetLimit};
+pub use list::{List, ListQueues, Page, QueueCounts};
 pub use observed::{Observed, Observer};
 pub use operations::{ListOperations, OperationChange, OperationWritten, Scan, WriteOperation};
 pub use restore::{Moved, Restore, Restored};
@@ -324,89 +322,4 @@ impl Due {
 pub struct Expire {
     pub dead_workers: Vec<Name>,
     pub limit: usize,
-}
-
-#[derive(Debug, Clone, Default)]
-pub struct List {
-    /// Empty for all.
-    pub states: Vec<StateName>,
-    pub queue: Option<Name>,
-    pub kind: Option<Name>,
-    pub worker: Option<Name>,
-    /// Part of the id, the type or the error.
-    pub text: Option<String>,
-    pub created_after: Option<u64>,
-    pub created_before: Option<u64>,
-    /// All the same, in the language of people; see [`List::narrowed`].
-    pub filter: Option<Arc<Filter>>,
-    /// Only tasks with a smaller `seq`.
-    pub before: Option<u64>,
-    pub limit: usize,
-}
-
-impl List {
-    /// The same list, of tasks that pass `filter` too. What the filter says about states and queue becomes part of the list
-    /// itself, so that a store can use its index.
-    pub fn narrowed(mut self, filter: Filter) -> List {
-        if self.states.is_empty() {
-            self.states = filter.states().unwrap_or_default();
-        }
-        self.queue = self.queue.or_else(|| filter.queue());
-        self.filter = (!filter.is_empty()).then(|| Arc::new(filter));
-        self
-    }
-
-    /// The whole filter on one record, for stores without a better index.
-    pub fn matches(&self, record: &Record) -> bool {
-        let worker = |record: &Record| match &record.state {
-            windlass_core::State::Running(lease) => Some(lease.worker.clone()),
-            _ => None,
-        };
-        (self.states.is_empty() || self.states.contains(&record.state_name()))
-            && self.queue.as_ref().is_none_or(|queue| *queue == record.queue)
-            && self.kind.as_ref().is_none_or(|kind| *kind == record.kind)
-            && self.worker.as_ref().is_none_or(|name| worker(record).as_ref() == Some(name))
-            && self.created_after.is_none_or(|at| record.created_at > at)
-            && self.created_before.is_none_or(|at| record.created_at < at)
-            && self.before.is_none_or(|seq| record.seq < seq)
-            && self.text.as_ref().is_none_or(|text| mentions(record, text))
-            && self.filter.as_ref().is_none_or(|filter| filter.matches(record))
-    }
-}
-
-#[derive(Debug, Default)]
-pub struct Page {
-    pub tasks: Vec<Task>,
-    /// Continue with `before` set to this; a page may be short, even empty, and still have a next one.
-    pub next: Option<u64>,
-}
-
-/// A page of queues, in order of name.
-#[derive(Debug, Clone, Default)]
-pub struct ListQueues {
-    /// Only those behind this one.
-    pub after: Option<Name>,
-    pub limit: usize,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueueCounts {
-    pub name: Name,
-    pub paused: bool,
-    /// By [`StateName::index`].
-    pub by_state: [u64; 8],
-    /// Pending tasks by [`windlass_core::Class::ALL`].
-    pub pending_by_class: [u64; 4],
-    /// `created_at` of the oldest pending task.
-    pub oldest_pending_at: Option<u64>,
-}
-
-impl QueueCounts {
-    /// Tasks that wait in the queue for whatever reason: what the depth limit counts.
-    pub fn waiting(&self) -> u64 {
-        [StateName::Scheduled, StateName::Blocked, StateName::Pending, StateName::Retrying]
-            .into_iter()
-            .map(|state| self.by_state[state.index()])
-            .sum()
-    }
 }

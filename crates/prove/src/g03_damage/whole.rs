@@ -92,8 +92,11 @@ fn in_tables(read: &ReadTransaction, dir: &Path, found: &mut BTreeSet<String>) {
             _ => break true,
         }
     };
+    if !broken {
+        return;
+    }
     let mut before = u64::MAX;
-    while broken {
+    loop {
         match quiet(|| down(before)).flatten() {
             Some(Some((number, value))) if (from..before).contains(&number) => {
                 found.extend(in_block(read, dir, number, &value));

@@ -13,7 +13,6 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -26,14 +25,14 @@ use super::backup::Backups;
 use super::checkpoint::Bell;
 use super::claims::Waiter;
 use super::command::Command;
+use super::desk::Desk;
 use super::gauges::Gauges;
 use super::handover::{Limited, hand_over};
-use super::inbox::{Inbox, Op, Pace, Reply};
+use super::inbox::{Inbox, Op, Reply};
 use super::machine::{Gained, Machine};
-use super::open::Ownership;
 use super::space::{Admitted, Space};
 use crate::clock::Clock;
-use crate::log::{self, Log, StoreId, Unsynced};
+use crate::log::{self, Log, StoreId};
 use crate::store::{Error, Signals};
 use crate::waiting::Waiting;
 
@@ -134,100 +133,6 @@ impl Shared {
     }
 }
 
-/// How many commit: one for the disk and one for the rest of the work, by turns.
-pub(super) const COMMITTERS: usize = 2;
-
-/// What those who commit share among themselves.
-#[derive(Debug)]
-pub(super) struct Desk {
-    writing: Mutex<Writing>,
-    pace: Pace,
-    /// Threads that have not ended, and callers who commit.
-    present: AtomicUsize,
-    /// Whether something was written that no later frame vouches for.
-    unvouched: AtomicBool,
-    /// The directory belongs to whoever writes to it. The last field, so that the log is let go of first.
-    _lock: Arc<Ownership>,
-}
-
-#[derive(Debug)]
-struct Writing {
-    log: Log,
-    /// When a sync began last, and whether anything came since.
-    synced: Instant,
-    unsynced: bool,
-    saved_bytes: u64,
-    /// When a group was written last.
-    latest: Instant,
-}
-
-/// A log that had nothing to write for this long vouches for its last group ([`Log::vouch`]).
-const IDLE: Duration = Duration::from_millis(50);
-
-impl Desk {
-    pub(super) fn new(log: Log, pace: Pace, lock: Arc<Ownership>) -> Desk {
-        let saved_bytes = log.written_bytes();
-        let now = Instant::now();
-        let writing = Writing { log, synced: now, unsynced: false, saved_bytes, latest: now };
-        // What was replayed has no frame behind it either.
-        let unvouched = AtomicBool::new(true);
-        let present = AtomicUsize::new(COMMITTERS);
-        Desk { writing: Mutex::new(writing), pace, present, unvouched, _lock: lock }
-    }
-
-    /// One more who commits, unless the last one has left, or the others have to know of what is written, to sync it later.
-    pub(super) fn enter(&self) -> bool {
-        if matches!(self.pace, Pace::Every(_)) {
-            return false;
-        }
-        let more = |present: usize| (present > 0).then_some(present + 1);
-        self.present.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
-    }
-
-    /// When what is written has to be synced or vouched for, even if nothing more comes.
-    fn deadline(&self) -> Option<Instant> {
-        if let Pace::Every(interval) = self.pace {
-            let writing = self.writing.lock();
-            if writing.unsynced {
-                return Some(writing.synced + interval);
-            }
-        }
-        self.unvouched.load(Ordering::Acquire).then(|| Instant::now() + IDLE)
-    }
-
-    /// Vouches for the last group if nothing came for a while.
-    fn vouch(&self) -> Result<(), Error> {
-        let mut writing = self.writing.lock();
-        if !self.unvouched.load(Ordering::Acquire) || writing.latest.elapsed() < IDLE {
-            return Ok(());
-        }
-        // A log that never syncs has nothing to vouch for.
-        if self.pace == Pace::Never || writing.log.vouch().map_err(fatal)? {
-            self.unvouched.store(false, Ordering::Release);
-        }
-        Ok(())
-    }
-
-    /// A group was written: sooner or later somebody has to vouch for it. Says whether that is news.
-    fn note_written(&self) -> bool {
-        !self.unvouched.load(Ordering::Acquire) && !self.unvouched.swap(true, Ordering::AcqRel)
-    }
-
-    /// The last one to leave makes durable what is left, and tells the others that nothing comes any more.
-    pub(super) fn leave(&self, shared: &Shared) {
-        if self.present.fetch_sub(1, Ordering::AcqRel) > 1 {
-            return;
-        }
-        let mut writing = self.writing.lock();
-        if let Err(error) = writing.log.sync().and_then(|()| writing.log.vouch()) {
-            shared.fail(error.to_string());
-        }
-        drop(writing);
-        shared.inbox.refuse_all();
-        shared.bell.close();
-    }
-}
-
 /// The body of a thread that commits. However it ends, it leaves.
 pub(super) fn commit(shared: &Arc<Shared>, desk: &Desk) -> Result<(), Error> {
     shared.guard(|| {
@@ -284,22 +189,6 @@ pub(super) fn commit_group(shared: &Arc<Shared>, desk: &Desk) -> Result<usize, E
         apply_group(shared, first, ops)?;
     }
     Ok(count)
-}
-
-impl Writing {
-    /// What has to be synced now.
-    fn due(&mut self, pace: Pace, written: bool) -> Option<Unsynced> {
-        self.unsynced |= written;
-        let due = match pace {
-            Pace::EveryGroup | Pace::Never => true,
-            Pace::Every(interval) => self.synced.elapsed() >= interval,
-        };
-        if !self.unsynced || !due {
-            return None;
-        }
-        (self.synced, self.unsynced) = (Instant::now(), false);
-        Some(self.log.unsynced())
-    }
 }
 
 /// Lets those run who are about to add to the next group. After a large group many callers have just been answered, and
@@ -415,7 +304,7 @@ fn wake(shared: &Shared, mut gained: Gained) {
     }
 }
 
-fn fatal(error: log::Error) -> Error {
+pub(super) fn fatal(error: log::Error) -> Error {
     Error::Failed(error.to_string())
 }
 

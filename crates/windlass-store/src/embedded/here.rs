@@ -5,12 +5,14 @@
 
 use std::sync::{Arc, Weak};
 
+use bytes::Bytes;
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
 use super::EmbeddedStore;
 use super::command::Command;
-use super::engine::{Desk, Shared, commit_group};
+use super::desk::Desk;
+use super::engine::{Shared, commit_group};
 use super::inbox::{Op, Reply};
 use crate::store::{Error, Insert, Inserted, Store};
 
@@ -45,6 +47,18 @@ impl Drop for Place {
 }
 
 impl EmbeddedStore {
+    /// Leaves a command to the threads of the store, and waits for its answer.
+    pub(super) async fn send<T>(
+        &self,
+        command: Command,
+        entry: Bytes,
+        reply: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Reply,
+    ) -> Result<T, Error> {
+        let (sender, receiver) = oneshot::channel();
+        self.shared.inbox.push(Op { command, entry, reply: reply(sender) });
+        receiver.await.unwrap_or_else(|_| Err(self.gone()))
+    }
+
     /// All of them in one group.
     pub(super) async fn write_here(&self, inserts: Vec<Insert>) -> Vec<Result<Vec<Inserted>, Error>> {
         let Some(place) = Place::take(&self.shared, &self.desk) else {

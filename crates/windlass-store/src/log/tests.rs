@@ -1,12 +1,14 @@
 //! The log as its owner sees it. `damage` has what disks and crashes do to it, `model` random histories.
 
 mod damage;
+mod missing;
 mod model;
 
 use super::segment::{HEADER_BYTES, segment_path};
 use super::*;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
 

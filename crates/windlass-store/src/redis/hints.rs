@@ -10,6 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Notify;
 use windlass_core::{Name, Record, Stamp, StateName};
 
+use super::Shared;
+use super::link::{Answer, Args};
+use super::script::Script;
+use crate::store::Error;
+
 /// Lanes that are named one by one; beyond it everybody looks at all of theirs.
 const LANES_NAMED_MAX: usize = 100;
 
@@ -150,6 +155,24 @@ impl Horizon {
         if at < self.0.fetch_min(at, Ordering::SeqCst) {
             nearer.notify_one();
         }
+    }
+}
+
+impl Shared {
+    /// Calls a script that others may wait for. One that failed may have been carried out all the same, and then nobody else
+    /// tells this process.
+    pub(super) async fn call_and_tell(
+        &self,
+        script: &Script,
+        args: &Args,
+        hint: &Hint,
+    ) -> Result<Answer, Error> {
+        let answer = self.link.call(script, args).await;
+        self.stirred.store(true, Ordering::Relaxed);
+        if answer.is_err() {
+            self.heed(hint);
+        }
+        answer
     }
 }
 

@@ -1,5 +1,6 @@
 //! The stores, from outside.
 
+#[cfg(test)]
 mod backup;
 mod embedded;
 mod large;

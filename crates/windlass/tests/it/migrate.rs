@@ -213,14 +213,14 @@ fn assert_unfinished(store: &str, source: &str) {
 /// Whether tasks stand in the log of a data directory.
 fn has_tasks(dir: &Path) -> bool {
     let Ok(files) = std::fs::read_dir(dir.join("log")) else { return false };
-    let segments =
+    let mut segments =
         files.map(|file| file.unwrap().path()).filter(|path| path.extension() == Some("seg".as_ref()));
     let frames = |path: PathBuf| {
         let mut bytes = Vec::new();
         let read = std::fs::File::open(path).and_then(|file| file.take(1 << 20).read_to_end(&mut bytes));
         read.is_ok() && bytes.iter().rposition(|byte| *byte != 0) > Some(100_000)
     };
-    segments.map(frames).any(|found| found)
+    segments.any(frames)
 }
 
 #[test]

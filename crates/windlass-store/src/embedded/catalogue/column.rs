@@ -170,7 +170,7 @@ impl Cell for u64 {
         bytes.try_into().ok().map(u64::from_be_bytes)
     }
 
-    fn sealed<'a>(_: &'a u64) -> Option<&'a [u8]> {
+    fn sealed(_: &u64) -> Option<&[u8]> {
         None
     }
 }

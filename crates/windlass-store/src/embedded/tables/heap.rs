@@ -10,6 +10,7 @@
 //! removes files after that. Behind the end that the tree knows, a file may hold what a crash left; it is written over.
 
 mod folder;
+mod place;
 #[cfg(test)]
 mod tests;
 mod tidy;
@@ -26,8 +27,8 @@ use redb::{ReadTransaction, ReadableTable, Table, TableDefinition, WriteTransact
 pub(super) use self::folder::expect_none;
 use self::folder::{files_in, make_dir, open_known, path};
 pub(in crate::embedded) use self::folder::{open_all, rename_owner};
+pub(in crate::embedded) use self::place::Place;
 pub(in crate::embedded) use self::tidy::Room;
-use super::block::BLOCK_BYTES_MAX;
 use super::{failed, seal};
 use crate::log::StoreId;
 use crate::store::Error;
@@ -46,57 +47,6 @@ const HEAD_BYTES: usize = 12;
 const FILES_MAX: u64 = 256;
 /// …up to this.
 const FILE_BYTES_MAX: u64 = 1 << 30;
-
-/// Where a block stands. As a value of the table of tasks it begins with a byte that no block begins with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::embedded) struct Place {
-    file: u32,
-    at: u32,
-    bytes: u32,
-    checksum: u32,
-}
-
-const PLACE_MARK: u8 = 0xff;
-
-impl Place {
-    /// What stands for block `number` in the tree: its place, or `None` if it is the block itself, as all were in the format before.
-    pub(in crate::embedded) fn read(number: u64, value: &[u8]) -> Result<Option<Place>, Error> {
-        if value.first() != Some(&PLACE_MARK) {
-            return Ok(None);
-        }
-        let (numbers, rest) = seal::open(number, value)?.get(1..).unwrap_or_default().as_chunks::<4>();
-        let place = match (numbers, rest) {
-            ([file, at, bytes, checksum], []) => Some(Place {
-                file: u32::from_le_bytes(*file),
-                at: u32::from_le_bytes(*at),
-                bytes: u32::from_le_bytes(*bytes),
-                checksum: u32::from_le_bytes(*checksum),
-            }),
-            _ => None,
-        };
-        let sane = place.filter(|place| place.bytes as usize <= BLOCK_BYTES_MAX);
-        sane.map(Some).ok_or_else(|| damaged(format!("the place of block {number} cannot be read")))
-    }
-
-    fn write(self, number: u64, buffer: &mut Vec<u8>) -> &[u8] {
-        buffer.clear();
-        buffer.push(PLACE_MARK);
-        for part in [self.file, self.at, self.bytes, self.checksum] {
-            buffer.extend_from_slice(&part.to_le_bytes());
-        }
-        seal::close(number, buffer)
-    }
-
-    /// Without the head in front of it.
-    pub(in crate::embedded) fn block_bytes(self) -> u64 {
-        u64::from(self.bytes)
-    }
-
-    /// With the head in front of it.
-    fn taken(self) -> u32 {
-        HEAD_BYTES as u32 + self.bytes
-    }
-}
 
 /// The open files, as of one checkpoint. One that was removed since can still be read.
 pub(in crate::embedded) type Files = Arc<BTreeMap<u32, Arc<File>>>;

@@ -8,7 +8,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::embedded::claims::Request;
 use crate::embedded::command::Command;
-use crate::embedded::engine::COMMITTERS;
+use crate::embedded::desk::COMMITTERS;
 use crate::embedded::inbox::{Op, Reply};
 use crate::store::{LimitWritten, SetLimit};
 

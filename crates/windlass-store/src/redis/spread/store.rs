@@ -9,7 +9,7 @@ use windlass_core::{Name, Record, Task, TaskId, Transition, Workflow};
 
 use super::Spread;
 use crate::backup::Source;
-use crate::redis::NO_BACKUP;
+use crate::redis::backup;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Ending, Error, Expire, Extend, Extended, Feature,
     Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
@@ -201,7 +201,7 @@ impl Store for Spread {
     }
 
     fn backup(&self) -> Result<Box<dyn Source>, Error> {
-        Err(NO_BACKUP)
+        Err(backup::NONE)
     }
 
     fn signals(&self) -> &Signals {

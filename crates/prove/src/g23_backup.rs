@@ -56,6 +56,7 @@ pub(crate) async fn prove(run: Run) -> Outcome {
         .set("store.segment_bytes", run.pick("128MiB", "1GiB"))
         .set("store.disk_reserve_bytes", run.pick("264MiB", "2056MiB"));
     let server = setup.start().await?;
+    until_prepared(&home.path().join("data/log")).await?;
     let sent = Arc::new(Sent::default());
     let over = Arc::new(AtomicBool::new(false));
     let mut clients = JoinSet::new();
@@ -117,6 +118,22 @@ pub(crate) async fn prove(run: Run) -> Outcome {
         entries.len()
     );
     verdict(figures, complaints)
+}
+
+/// The first segment must be the large one: without a prepared file the log would begin with a small one, and release it.
+async fn until_prepared(log: &Path) -> Result<(), Trouble> {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let mut files = fs::read_dir(log)?.flatten().map(|file| file.path());
+        if files.any(|path| path.extension().is_some_and(|kind| kind == "spare")) {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            return Err(Trouble::failed("no segment was prepared in 60 s"));
+        }
+        // sleep: only the directory tells.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 async fn take(run: &Run, server: &Server, sent: &Sent, dir: PathBuf) -> Result<Taken, Trouble> {

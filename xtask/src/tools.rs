@@ -26,7 +26,7 @@ const TOOLS: [Tool; 8] = [
     },
     Tool { program: "openssl", package: "openssl", proves: "Redis over TLS, whose test fails" },
     Tool { program: "tmux", package: "tmux", proves: "the tests of `windlass top`, which fail" },
-    // Brings the library that G14 has the broker load.
+    // Provides the library that G14 preloads into the broker.
     Tool { program: "faketime", package: "faketime", proves: "G14 (a clock that is set hurts no duration)" },
     Tool { program: "strace", package: "strace", proves: "G4 (an fsync error is fatal)" },
     Tool { program: "mkfs.ext4", package: "e2fsprogs", proves: "G2 (nothing is lost in a power cut)" },

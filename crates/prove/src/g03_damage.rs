@@ -10,6 +10,7 @@
 
 mod frames;
 mod harm;
+mod history;
 mod salvaged;
 mod whole;
 mod written;
@@ -41,10 +42,13 @@ async fn hurt(run: Run) -> Outcome {
     let closed = Written::make(&at("closed-store"), "closed", Ending::Closed).await?;
     let early = killed.before_vouch(at("early-store"))?;
     let kinds = harm::kinds();
-    let bases =
-        [("killed", &killed, &closed), ("before the vouch", &early, &closed), ("closed", &closed, &killed)];
-    for (nth, (name, written, foreign)) in bases.into_iter().enumerate() {
-        let sources = Sources { own: &written.dir, earlier: &written.earlier, foreign: &foreign.dir };
+    let bases = [
+        ("killed", &killed, &killed.recent, &closed),
+        ("before the vouch", &early, &early.earlier, &closed),
+        ("closed", &closed, &closed.earlier, &killed),
+    ];
+    for (nth, (name, written, earlier, foreign)) in bases.into_iter().enumerate() {
+        let sources = Sources { own: &written.dir, earlier, foreign: &foreign.dir };
         let wanted = run.pick(100, 3_334);
         let mut done = 0;
         // Each store begins with another kind, so that those that are drawn twice differ.
@@ -54,8 +58,9 @@ async fn hurt(run: Run) -> Outcome {
             if let Some(harm) = harm {
                 let reading = written.read(&copy).await?;
                 let refused = matches!(reading, Reading::Refused(_) | Reading::Panicked);
-                if refused && !harm.is_taken_over() {
-                    match salvaged::check(written, &copy, home.path()).await? {
+                if refused {
+                    let truth = if harm.is_taken_over() { foreign } else { written };
+                    match salvaged::check(truth, &copy, home.path()).await? {
                         Ok((kept, lost)) => tally.salvage(kept, lost),
                         Err(wrong) => complaints.push(format!("{harm}, {name}: {wrong}")),
                     }
@@ -80,6 +85,11 @@ async fn hurt(run: Run) -> Outcome {
     }
     if tally.refused == 0 || tally.salvages == 0 {
         complaints.push("no damage was ever refused, so nothing was hurt".to_owned());
+    }
+    for exception in [Exception::BeforeVouch, Exception::StaleLog, Exception::OldDirectory] {
+        if !tally.exceptions.contains_key(&exception) {
+            complaints.push(format!("the documented exception {exception:?} was never tried"));
+        }
     }
     complaints.truncate(12);
     let mutant = if noticed { "noticed" } else { "unnoticed" };

@@ -71,7 +71,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Begins a backup of everything in the store, to be read piece by piece.
+    /// Begins a backup of the whole store. The caller reads it piece by piece.
     pub fn backup(&self) -> Result<Box<dyn Source>, Error> {
         Ok(self.inner.store.backup()?)
     }

@@ -1,8 +1,8 @@
-//! What the broker does about a wall clock that was set.
+//! How the broker reacts when the wall clock is set.
 //!
-//! Nothing has to be repaired: durations are kept on elapsed time and absolute times on the wall clock, and every loop looks at both
-//! at least every 30 seconds. A clock that was set is logged. While it is behind elapsed time, the store writes down where that is, and
-//! health names the schedules whose slots have fired already and that wait for the next one.
+//! Nothing has to be repaired: durations count elapsed time, absolute times follow the wall clock, and every loop looks at
+//! both at least every 30 seconds. The broker logs that the clock was set. While the wall clock is behind elapsed time, the
+//! store records elapsed time, and health names the schedules that wait because their slots have already fired.
 
 use parking_lot::Mutex;
 use windlass_core::limits::PAGE_ROWS_MAX;
@@ -13,11 +13,11 @@ use crate::broker::Broker;
 use crate::error::Error;
 use crate::explain::length;
 
-/// By how much it must have been set to be worth a word.
+/// A change of the wall clock smaller than this is not logged.
 const TOLD_MS: u64 = 1000;
-/// How often a clock that is behind is looked at.
+/// How often the broker checks a wall clock that is behind.
 const LOOK_MS: u64 = 5000;
-/// Schedules that health names.
+/// The most schedules that health names.
 const NAMED_MAX: usize = 5;
 
 #[derive(Debug, Default)]
@@ -25,9 +25,9 @@ pub(crate) struct ClockWatch(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// [`Now::ahead`] as it was told last; `None` before the first look.
+    /// [`Now::ahead`] as it was logged last; `None` before the first check.
     told: Option<i64>,
-    /// When to look again, on the monotonic clock.
+    /// When to check again, on the monotonic clock.
     look_at: u64,
     behind: Option<Behind>,
 }
@@ -37,7 +37,7 @@ struct State {
 struct Behind {
     ms: u64,
     count: usize,
-    /// The first few.
+    /// The names of the first few.
     named: Vec<Name>,
 }
 
@@ -50,13 +50,13 @@ impl ClockWatch {
             names.push("…");
         }
         Some(format!(
-            "the wall clock was set back by {}; schedules that wait for their next slot that has not fired: {count} ({})",
+            "the wall clock was set back by {}; schedules waiting for a slot that has not fired yet: {count} ({})",
             length(*ms),
             names.join(", ")
         ))
     }
 
-    /// Tells of a clock that was set; whether it is time to look at what follows from that.
+    /// Logs that the clock was set. Returns whether it is time to look for schedules that wait.
     fn notice(&self, now: Now) -> bool {
         let mut state = self.0.lock();
         let told = *state.told.get_or_insert(now.ahead);
@@ -65,7 +65,7 @@ impl ClockWatch {
             let by = length(now.ahead.abs_diff(told));
             let direction = if now.ahead > told { "back" } else { "forward" };
             tracing::warn!(
-                "the wall clock was set {direction} by {by}; durations go on, absolute times follow it"
+                "the wall clock was set {direction} by {by}; durations are not affected, absolute times follow it"
             );
             state.told = Some(now.ahead);
         }
@@ -82,7 +82,7 @@ impl ClockWatch {
 }
 
 impl Broker {
-    /// A step of the cron loop, which looks at the clock often enough.
+    /// Checks the wall clock. The cron loop calls it, because it runs often enough.
     pub(crate) async fn watch_clock(&self) -> Result<(), Error> {
         let now = self.now();
         if !self.inner.clock_watch.notice(now) {
@@ -107,7 +107,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Makes a record fit to be read: times that count elapsed time, as the wall clock shows them now.
+    /// Prepares a record for people: times that count elapsed time are converted to the present wall clock.
     pub(crate) fn show(&self, record: &mut Record) {
         let counts = record.ahead.is_some() || record.unique.is_some();
         if counts {

@@ -61,7 +61,7 @@ pub enum Error {
     /// The store cannot do it at all; another one can.
     #[error("the {store} store does not have {feature}")]
     Unsupported { store: &'static str, feature: store::Feature },
-    /// The store cannot be backed up in this way; this is what people use instead.
+    /// The store has no online backup; `instead` says what to use.
     #[error("the {store} store has no online backup: {instead}")]
     NoBackup { store: &'static str, instead: &'static str },
     #[error("a backup is being taken already")]

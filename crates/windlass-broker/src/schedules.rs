@@ -18,9 +18,9 @@ pub(crate) use awaited::Awaited;
 /// A schedule, and what it is about to do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScheduleView {
-    /// Its next slot as the wall clock shows it now.
+    /// The schedule, with its next slot converted to the present wall clock.
     pub schedule: Schedule,
-    /// `scheduled`, `late`, `queued`, `paused`, `ended` or `clock_set_back`, in words too.
+    /// One of the codes `scheduled`, `late`, `queued`, `paused`, `ended` and `clock_set_back`, with a text.
     pub standing: Reason,
 }
 

@@ -42,7 +42,7 @@ const YEAR_2026: u64 = 1_790_000_000_000;
 struct SimulatedClock {
     start: Instant,
     resumed: AtomicU64,
-    /// By how much the wall clock was set.
+    /// How far the wall clock was moved.
     set_ms: AtomicI64,
 }
 

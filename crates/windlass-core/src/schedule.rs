@@ -2,7 +2,7 @@
 //!
 //! **Slots.** A pattern and a time zone name an endless row of *slots*, moments in UTC (`timing`). A schedule remembers up to
 //! where its row is decided (`cursor`) and nothing about the rest, so a slot is decided once, in order, whatever the wall
-//! clock does: a clock that goes back finds the cursor ahead of it and fires nothing again, until a slot comes that has not fired.
+//! clock does. A clock that goes back finds the cursor ahead of it, so nothing fires again before the next new slot.
 //!
 //! **Fires.** [`Schedule::tick`] looks at the slots between the cursor and now and returns an [`Advance`] and the tasks to
 //! add. The store writes both in one commit under the revision that was seen, and the id of a task is made of schedule and
@@ -33,7 +33,7 @@ pub use decide::{Advance, Tick};
 pub use fire::{PLACEHOLDER, Planned};
 pub use timing::{InvalidTiming, Timing};
 
-/// A clock that is behind by less was not set back: brokers on one store agree no better.
+/// A clock that is behind by less than this was not set back: the clocks of brokers on one store differ as much.
 const SET_BACK_MS: u64 = 1000;
 
 /// A schedule as it is stored.
@@ -80,7 +80,7 @@ pub struct Template {
     pub body: Body,
 }
 
-/// Where a schedule stands, on the clock of its definition ([`Definition::clock`]).
+/// The progress of a schedule, in times of its clock ([`Definition::clock`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// Every slot up to here is decided.
@@ -98,7 +98,7 @@ pub struct Progress {
 /// One task that the schedule made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fire {
-    /// The moment it stands for, on the wall clock of that time; for a run by hand, when it was asked for.
+    /// The slot, as the wall clock showed it at that time; for a manual run, the time of the request.
     pub slot: u64,
     pub fired_at: u64,
     pub task: TaskId,
@@ -163,13 +163,13 @@ impl CatchUp {
 }
 
 impl Definition {
-    /// `now` on the clock that its slots belong to.
+    /// Converts `now` to the clock of the slots: elapsed time for `@every`, otherwise the wall clock.
     pub fn clock(&self, now: impl Into<Stamp>) -> u64 {
         let now = now.into();
         if self.timing.is_steady() { now.elapsed() } else { now.wall }
     }
 
-    /// A moment of that clock as the wall clock shows it while it is set as it is now.
+    /// Converts a time of that clock to the present wall clock.
     pub fn shown(&self, at: u64, now: Stamp) -> u64 {
         if self.timing.is_steady() { now.shown(at) } else { at }
     }
@@ -184,7 +184,7 @@ impl Definition {
 }
 
 impl Schedule {
-    /// When it must be looked at again, on either time line.
+    /// When the schedule must be looked at again.
     pub fn wakes(&self) -> Wakes {
         match (self.definition.timing.is_steady(), self.progress.wake_at) {
             (true, elapsed) => Wakes { wall: None, elapsed },
@@ -192,7 +192,7 @@ impl Schedule {
         }
     }
 
-    /// Whether the wall clock was set back to before slots that have fired: the slot that it waits for now.
+    /// Returns the slot that the schedule waits for if the wall clock was set back to before slots that have fired.
     pub fn set_back(&self, now: Stamp) -> Option<u64> {
         if self.definition.paused
             || self.progress.cursor <= self.definition.clock(now).saturating_add(SET_BACK_MS)

@@ -67,12 +67,12 @@ pub struct NewTask {
     pub body: Body,
 }
 
-/// From where the durations of a new task count.
+/// How the durations of a new task are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counted {
     /// How far elapsed time was ahead of the wall clock at `created_at`, see [`crate::time`].
     pub ahead: i64,
-    /// `scheduled_at` was given as a delay, so it counts elapsed time; else it is a time of the wall clock.
+    /// Whether `scheduled_at` was given as a delay and counts elapsed time. Otherwise it is a wall-clock time.
     pub delayed: bool,
 }
 
@@ -92,8 +92,8 @@ pub struct Record {
     pub ready_at: u64,
     pub priority: Priority,
     pub state: State,
-    /// Set if the time of the state (or, while it is blocked, `scheduled_at`) counts elapsed time: how far that was ahead of the
-    /// wall clock when the time was set. Without it a start is a time of the wall clock; for an end it means zero.
+    /// How far elapsed time was ahead of the wall clock when the time of the state was set; `None` if that time does not count
+    /// elapsed time. While the task is blocked, this is about `scheduled_at`. For a final state `None` means zero.
     pub ahead: Option<i64>,
     /// Attempts begun, those given back excepted.
     pub attempts: u32,
@@ -124,7 +124,7 @@ pub struct Record {
     pub checkpoint: Option<Box<Checkpoint>>,
 }
 
-/// When a task must be looked at again, on either time line.
+/// When a task or a schedule must be looked at again, on each of the two time lines ([`crate::time`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Wakes {
     pub wall: Option<u64>,
@@ -132,7 +132,7 @@ pub struct Wakes {
 }
 
 impl Wakes {
-    /// The first of them, as the wall clock shows it while it is set as it is now.
+    /// The earlier of the two, on the present wall clock.
     pub fn first(self, now: Stamp) -> Option<u64> {
         self.wall.into_iter().chain(self.elapsed.map(|at| now.shown(at))).min()
     }
@@ -194,7 +194,7 @@ pub struct Progress {
 }
 
 impl NewTask {
-    /// When it was submitted.
+    /// When the task was submitted.
     pub fn stamp(&self) -> Stamp {
         Stamp { wall: self.created_at, ahead: self.counted.ahead }
     }
@@ -300,12 +300,12 @@ impl Record {
         }
     }
 
-    /// `now` as the clock shows it that the time of the state belongs to.
+    /// Converts `now` to the clock that the time of the state is stored in.
     pub(crate) fn clock_of_state(&self, now: Stamp) -> u64 {
         self.ahead.map_or(now.wall, |ahead| now.elapsed().saturating_add_signed(ahead.saturating_neg()))
     }
 
-    /// The record as people read it while the wall clock is set as it is now: times that count elapsed time move with it.
+    /// Converts times that count elapsed time to the present wall clock, for people to read.
     pub fn show(&mut self, now: Stamp) {
         if let (State::Scheduled { at } | State::Retrying { at }, Some(ahead)) = (&mut self.state, self.ahead)
         {
@@ -318,12 +318,12 @@ impl Record {
         }
     }
 
-    /// When a finished task has been kept long enough, on elapsed time. One whose end others have yet to be told is kept.
+    /// When a finished task may be pruned, on elapsed time. `None` while dependents have yet to be notified of its end.
     pub fn prune_at(&self) -> Option<u64> {
         if self.must_tell() { None } else { self.kept_until() }
     }
 
-    /// The same whether or not others have yet to be told.
+    /// When the retention of a finished task ends, on elapsed time, whether or not dependents have been notified.
     pub fn kept_until(&self) -> Option<u64> {
         let ended_at = self.ended_at()?.saturating_add_signed(self.ahead.unwrap_or(0));
         Some(ended_at.saturating_add(self.retention_ms))

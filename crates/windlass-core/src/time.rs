@@ -1,10 +1,10 @@
 //! Time as the domain sees it.
 //!
 //! There are two time lines. The *wall clock* (milliseconds since 1970, UTC) is what people and disks see, and it can be set.
-//! *Elapsed time* is on the same scale and only counts: it equals the wall clock until that is set, and goes on unmoved when it
-//! is. A duration (a delay, a backoff, a retention) is measured on elapsed time, a moment that somebody named on the wall clock.
-//! So a time that counts is kept as the wall clock showed it, together with how far elapsed time was *ahead* of the wall clock
-//! then: the sum is its place on elapsed time, whatever is done to the wall clock later.
+//! *Elapsed time* uses the same scale. It equals the wall clock until the wall clock is set, and is not affected by that.
+//! Durations (a delay, a backoff, a retention) are measured on elapsed time. Times that a user names are on the wall clock.
+//! The end of a duration is stored as a wall-clock time, together with how far elapsed time was *ahead* of the wall clock at
+//! that moment. Their sum is the end on elapsed time, whatever happens to the wall clock later.
 
 /// One reading of the clocks.
 ///
@@ -13,7 +13,7 @@
 pub struct Now {
     pub wall: u64,
     pub mono: u64,
-    /// How far elapsed time is ahead of the wall clock: positive after it was set back.
+    /// How far elapsed time is ahead of the wall clock: positive after the wall clock was set back.
     pub ahead: i64,
 }
 
@@ -31,7 +31,7 @@ impl Now {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stamp {
     pub wall: u64,
-    /// As in [`Now`].
+    /// How far elapsed time is ahead of the wall clock, as in [`Now::ahead`].
     pub ahead: i64,
 }
 
@@ -40,13 +40,13 @@ impl Stamp {
         self.wall.saturating_add_signed(self.ahead)
     }
 
-    /// A moment of elapsed time as the wall clock shows it, set as it is now.
+    /// Converts elapsed time to the wall clock of this moment.
     pub fn shown(self, elapsed: u64) -> u64 {
         elapsed.saturating_add_signed(self.ahead.saturating_neg())
     }
 }
 
-/// A clock that was never set.
+/// A moment on a clock that was never set.
 impl From<u64> for Stamp {
     fn from(wall: u64) -> Self {
         Stamp { wall, ahead: 0 }

@@ -38,7 +38,7 @@ pub enum Change {
         at: Stamp,
         result: Option<Payload>,
     },
-    /// The attempt failed: `retry_at` says when to try again, counted from `at`; `None` makes it a dead letter.
+    /// The attempt failed: `retry_at` says when to try again, on the wall clock of `at`; `None` makes it a dead letter.
     Failed {
         at: Stamp,
         error: Box<str>,
@@ -50,7 +50,7 @@ pub enum Change {
         error: Box<str>,
         dead: bool,
     },
-    /// The worker gave it back, to start again at once or not before `until`, counted from `at`.
+    /// The worker gave it back, to start again at once or not before `until`, on the wall clock of `at`.
     Released {
         at: Stamp,
         until: Option<u64>,
@@ -95,7 +95,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// When it happened, on the wall clock.
+    /// When the change happened, on the wall clock.
     pub fn at(&self) -> u64 {
         self.stamp().wall
     }

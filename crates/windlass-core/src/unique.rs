@@ -82,7 +82,7 @@ impl OnConflict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
     pub key: UniqueKey,
-    /// On elapsed time.
+    /// When the key is free again, on elapsed time. `None` for as long as the task lives.
     pub until: Option<u64>,
 }
 

@@ -1,25 +1,25 @@
 //! Backups: the whole state of a store as one stream of bytes, consistent at one position of its log.
 //!
 //! **Stream.** A preface (magic, version), then chunks. A chunk has a head (kind, length of its name, number, length, CRC-32 over all
-//! of it), a name and at most [`CHUNK_BYTES_MAX`] of content. The first chunk is the [`Opening`]: what will come. Then come the
-//! tables in a fixed order, each as one run of rows that is cut into chunks wherever a chunk is full: key length, value length,
-//! key, value, with keys rising byte by byte. Blocks of tasks are the last table. The last chunk is the [`Manifest`]: what came,
-//! with a SHA-256 over every byte before it. Opening and manifest are JSON.
+//! of it), a name and at most [`CHUNK_BYTES_MAX`] of content. The first chunk is the [`Opening`], which announces the contents.
+//! Then come the tables in a fixed order, each as a sequence of rows that is cut into chunks wherever a chunk is full. A row is
+//! key length, value length, key and value, with keys in ascending byte order. Blocks of tasks are the last table. The last
+//! chunk is the [`Manifest`], which sums up the contents with a SHA-256 over every byte before it. Both are JSON.
 //!
 //! **Invariants.**
-//! - Numbers are little-endian in heads and rows, big-endian in keys, whatever the tables use: so keys rise by their bytes, and the
-//!   format does not depend on the library that keeps the tables.
-//! - A stream without its manifest is no backup. A reader takes nothing for granted before it has seen it, and what stands behind it is
-//!   damage.
-//! - Every length is checked against a limit before memory is taken for it.
-//! - Values are copied as they are, with the checksums that the tables keep, and these are verified by the one who writes and by the one
-//!   who reads: damage of the source is not carried on.
+//! - Numbers are little-endian in heads and rows and big-endian in keys, whatever the tables use. So keys sort by their bytes,
+//!   and the format does not depend on the library that keeps the tables.
+//! - A stream without its manifest is not a backup. A reader trusts nothing before it has read the manifest, and data after the
+//!   manifest is damage.
+//! - Every length is checked against a limit before memory is allocated for it.
+//! - Values are copied as they are, with the checksums that the tables keep. Both the writer and the reader verify these
+//!   checksums, so damage in the source is not copied.
 //!
 //! **Versions.** A reader refuses a version, a store format or a table that it does not know, before it has written anything. A later
 //! version reads all earlier ones.
 //!
 //! **On disk** a backup is a directory with the stream in `chunks` and a copy of the manifest in `manifest.json`, which is written last
-//! ([`folder`]). So a backup that was killed never looks whole, and `cat chunks` is what would have gone to a pipe.
+//! ([`folder`]). So an interrupted backup never looks complete, and `chunks` is exactly what a pipe would have carried.
 
 mod chunk;
 pub mod folder;
@@ -37,26 +37,26 @@ pub(crate) use read::{Sink, read};
 
 use crate::store;
 
-/// The version of the stream.
+/// The version of the stream format.
 pub const VERSION: u32 = 1;
-/// Content of a chunk.
+/// The most bytes of content in one chunk.
 pub const CHUNK_BYTES_MAX: usize = 4 << 20;
 
-/// What a stream will hold.
+/// The first chunk of a stream: where the backup comes from, and what it will hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opening {
-    /// Of Windlass.
+    /// The version of Windlass that wrote the backup.
     pub windlass: String,
-    /// The version of the data directory that it was taken from.
+    /// The format of the data directory that was backed up.
     pub store_format: u32,
-    /// The store that it was taken from, if it has an id.
+    /// The id of the store that was backed up, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_id: Option<String>,
-    /// The last entry of the log whose effect is in the backup. Everything that was acknowledged before the backup began is.
+    /// The last log entry whose effect is in the backup. Everything acknowledged before the backup began is included.
     pub log_position: u64,
-    /// In milliseconds since 1970.
+    /// When the backup began, in milliseconds since 1970.
     pub created_at_ms: u64,
-    /// Rows by table.
+    /// The number of rows in each table.
     pub rows: BTreeMap<String, u64>,
 }
 
@@ -66,26 +66,26 @@ impl Opening {
     }
 }
 
-/// What a stream held.
+/// The last chunk of a stream: what it held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// [`VERSION`] when it was written.
+    /// The [`VERSION`] of the program that wrote the stream.
     pub version: u32,
     #[serde(flatten)]
     pub opening: Opening,
     pub tasks: u64,
-    /// Chunks before the manifest.
+    /// The number of chunks before the manifest.
     pub chunks: u32,
-    /// Bytes before the manifest.
+    /// The number of bytes before the manifest.
     pub bytes: u64,
-    /// Over these bytes.
+    /// The SHA-256 of all bytes before the manifest, in hexadecimal.
     pub sha256: String,
 }
 
 /// A backup that is being taken.
 pub trait Source: std::fmt::Debug + Send {
-    /// The next piece of the stream: the preface and the opening, then a chunk each time; `None` behind the manifest. It blocks, the
-    /// first time until a checkpoint is written. After an error there is nothing more.
+    /// Returns the next piece of the stream: first the preface with the opening, then one chunk per call, and `None` after the
+    /// manifest. It blocks; the first call waits for a checkpoint. After an error it returns `None`.
     fn next(&mut self) -> Result<Option<Bytes>, store::Error>;
 }
 
@@ -115,7 +115,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The word that programs branch on.
+    /// A stable code for programs to branch on.
     pub fn code(&self) -> &'static str {
         match self {
             Error::Io { .. } => "backup_io",

@@ -1,8 +1,8 @@
 //! Where `now` comes from. The clock is a part one can exchange, so that tests decide what time it is.
 //!
-//! Elapsed time ([`windlass_core::time`]) is counted by the monotonic clock. A store knows how far it had come when the process
-//! before this one ended, and has the clock [resume](Clock::resume) there: after a restart it is never behind that, and never
-//! behind the wall clock, which alone knows how long nobody was there.
+//! Elapsed time ([`windlass_core::time`]) is counted by the monotonic clock. A store records how far it had come when the
+//! previous process ended, and lets the clock [resume](Clock::resume) there. After a restart, elapsed time is never behind that
+//! record, and never behind the wall clock, because only the wall clock knows how long no process ran.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use windlass_core::Now;
 
 use crate::pause::PauseDetector;
-/// By how much the wall clock must disagree with the monotonic one to have been set. Less is the time between two readings, or a
-/// correction so small that elapsed time may follow it.
+/// The wall clock counts as set if it differs from elapsed time by more than this. A smaller difference is the time between two
+/// readings, or a correction so small that elapsed time may follow it.
 const SET_MS: u64 = 250;
 
 pub trait Clock: Debug + Send + Sync + 'static {
     fn now(&self) -> Now;
 
-    /// Counts elapsed time from here on, unless it is past that already.
+    /// Moves elapsed time forward to this value, unless it is already past it.
     fn resume(&self, elapsed: u64);
 
-    /// When the process last came out of a pause, on the monotonic clock; 0 if it was in none. Whoever would end a lease at
-    /// `now` asks this first: the time of a pause counts against nobody who was alive.
+    /// When the last pause of the process ended, on the monotonic clock; 0 if there was none. Code that ends leases at `now`
+    /// must call this first, because the time of a pause must not count against live workers.
     fn resumed_at(&self, _now: Now) -> u64 {
         0
     }
@@ -36,7 +36,7 @@ pub struct SystemClock {
     pauses: Option<Arc<PauseDetector>>,
     /// Elapsed time at `start`.
     anchor: AtomicU64,
-    /// [`Now::ahead`] as it was found last.
+    /// The last value of [`Now::ahead`].
     ahead: AtomicI64,
 }
 
@@ -53,7 +53,7 @@ impl Clock for SystemClock {
         let wall = wall();
         let elapsed = self.anchor.load(Ordering::Relaxed).saturating_add(mono);
         let (found, known) = (elapsed as i64 - wall as i64, self.ahead.load(Ordering::Relaxed));
-        // It stays as it is while the clocks agree, so that records of one time do not differ by the milliseconds of reading.
+        // A small difference is ignored, so that records of one time do not differ by the milliseconds between readings.
         if found.abs_diff(known) <= SET_MS {
             return Now { wall, mono, ahead: known };
         }
@@ -97,7 +97,7 @@ impl ManualClock {
         Arc::new(Self { wall: AtomicU64::new(wall), mono, resumed, anchor: AtomicU64::new(wall) })
     }
 
-    /// The clock of the process that follows, on the same machine: its elapsed time begins at the wall clock.
+    /// The clock of the next process on the same machine. Its elapsed time begins at the wall clock.
     pub fn restarted(&self) -> Arc<ManualClock> {
         ManualClock::starting(self.wall.load(Ordering::SeqCst))
     }
@@ -108,7 +108,7 @@ impl ManualClock {
         self.mono.fetch_add(ms, Ordering::SeqCst);
     }
 
-    /// Moves both clocks on while the process stands still.
+    /// Moves both clocks on while the process is paused.
     pub fn pause_ms(&self, ms: u64) {
         self.advance_ms(ms);
         self.resumed.store(self.mono.load(Ordering::SeqCst), Ordering::SeqCst);

@@ -373,7 +373,10 @@ impl Store for EmbeddedStore {
     }
 
     async fn keep_time(&self) {
-        elapsed::keep(Arc::clone(&self.shared)).await;
+        let shared = Arc::clone(&self.shared);
+        if let Err(error) = tokio::task::spawn_blocking(move || elapsed::keep(&shared)).await {
+            tracing::warn!(%error, "cannot record elapsed time");
+        }
     }
 
     fn backup(&self) -> Result<Box<dyn Source>, Error> {

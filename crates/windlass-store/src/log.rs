@@ -15,8 +15,8 @@
 //! - A new frame is written only where no intact frame of this life stands behind it. If a crash left one, the
 //!   log goes on in a new segment. So what a torn write leaves behind is either overwritten from its start or
 //!   never read again.
-//! - Every segment carries the id of its store and its own size, and `NEWEST` names the last one before that holds an entry. So a
-//!   file that was cut short, that is missing, or that belongs to another store is damage, wherever it is.
+//! - Every segment carries the id of its store and its own size, and `NEWEST` names the newest segment before it gets an entry. So
+//!   a file that was cut short, is missing, or belongs to another store is detected as damage.
 //!
 //! **Failure.** Without space for a new segment an append fails with [`Error::NoSpace`], nothing is written
 //! and the log stays usable. After any other failed write or sync nobody knows what is on disk: the log is
@@ -85,7 +85,7 @@ pub struct Log {
     frame: Builder,
     store: StoreId,
     newest: Newest,
-    /// The index up to which the last frame vouches for everything.
+    /// The index below which the last vouch confirms every entry.
     vouched: u64,
 }
 
@@ -119,7 +119,7 @@ impl Log {
         if let Some(active) = recovered.active.as_mut().filter(|_| direct) {
             active.go_direct();
         }
-        // Before any segment goes: the record must never name one that is not there.
+        // Set the record before any segment is removed: it must never name a missing segment.
         let last = recovered.live.back().map(|live| live.first);
         let newest = match recorded {
             Some(mut newest) => newest.set(last).map(|()| newest)?,
@@ -209,9 +209,9 @@ impl Log {
         Unsynced { file, end: self.next, health: Arc::clone(&self.health) }
     }
 
-    /// Writes a frame that vouches for everything so far, for a log that is idle: without it damage to the last frame would
-    /// look like a torn write. It needs no sync, since it holds nothing that was promised. False if something is not durable
-    /// yet, so that it has to be tried again. A segment without room for it stays as it is.
+    /// Writes a frame that confirms that everything so far is durable. An idle log needs it, because otherwise damage to the last
+    /// frame would look like a torn write. It is not synced, because it holds no entries. Returns false if something is not
+    /// durable yet; then the caller tries again. A segment of an earlier version may have no room for the frame, and is left as it is.
     pub fn vouch(&mut self) -> Result<bool, Error> {
         self.health.check()?;
         if self.durable_index() != self.next {
@@ -229,8 +229,10 @@ impl Log {
 
     fn write_frame(&mut self) -> Result<(), Error> {
         let bytes = self.frame.frame_bytes();
-        if self.active.as_ref().is_none_or(|active| active.at + bytes > active.bytes) {
-            self.roll(bytes)?;
+        // Every segment keeps room for the frame that confirms its last entries.
+        let room = if self.frame.count() > 0 { bytes + HEAD_BYTES as u64 } else { bytes };
+        if self.active.as_ref().is_none_or(|active| active.at + room > active.bytes) {
+            self.roll(room)?;
         }
         let durable = self.durable_index();
         let active = self.active.as_mut().expect("rolled if there was none");
@@ -273,7 +275,7 @@ impl Log {
         }
         let synced = segment::sync_dir(&self.shared.dir);
         synced.map_err(never_harmless)?;
-        // After its name is durable and before its first entry: from here on the segment may not go missing.
+        // Recorded after the name is durable and before the first entry: from here on a missing segment is damage.
         self.newest.set(Some(self.next)).map_err(never_harmless)?;
         let live = Live { first: self.next, path: path.clone(), bytes: spare.bytes, used: 0 };
         self.shared.state.lock().live.push_back(live);
@@ -301,14 +303,19 @@ impl Drop for Log {
     }
 }
 
-/// Removes the segments of a closed log whose entries are all safe elsewhere. The newest goes first, so that an interruption
-/// leaves a log that only ends earlier.
+/// Removes the segments of a closed log whose entries are all saved elsewhere. The newest is removed first, so that an
+/// interruption leaves a log that only ends earlier.
 pub fn remove_segments(dir: &Path) -> Result<(), Error> {
     let mut segments = Listing::read(dir, None)?.segments;
     while let Some(Segment { path, .. }) = segments.pop() {
         fs::remove_file(&path).map_err(io_error("remove", &path))?;
         segment::sync_dir(dir)?;
     }
+    remove_record(dir)
+}
+
+/// Removes the record of the newest segment, which a log of an earlier version does not have.
+pub(crate) fn remove_record(dir: &Path) -> Result<(), Error> {
     let record = dir.join(newest::NAME);
     match fs::remove_file(&record) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("remove", &record)(error)),

@@ -1,9 +1,9 @@
-//! Notices that the whole process stood still: SIGSTOP, a frozen cgroup, a paused virtual machine.
+//! Detects that the whole process was paused: SIGSTOP, a frozen cgroup, a paused virtual machine.
 //!
-//! Meanwhile leases ran out on the monotonic clock, while the extensions of live workers wait in sockets that nobody reads.
-//! So a pause must be noticed before anything is decided on the time that has passed, whichever thread is the first to run
-//! again. A thread ticks while the process runs, and every decider looks with the very moment that it decides on: whoever finds that
-//! the last sign of life is too old has noticed the pause, and all who look from then on learn of it.
+//! During a pause leases run out on the monotonic clock, while the extensions of live workers wait unread in sockets. So a
+//! pause must be noticed before any code acts on the time that has passed, whichever thread runs first. A thread ticks while
+//! the process runs, and code that ends leases also checks with the time that it acts on. The first check that finds the
+//! last sign of life too old detects the pause, and all later checks learn of it.
 //!
 //! A monotonic clock that stands still during a pause, as in a suspended machine, shows no gap and ends no lease either.
 
@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 const TICK: Duration = Duration::from_millis(250);
-/// Four ticks. A machine under load delays a tick by less, and whoever holds a lease has more than that left when it extends.
+/// The shortest pause: four ticks. A machine under load delays a tick by less, and a worker extends its lease with more than
+/// that left.
 const PAUSE_MS_MIN: u64 = 1000;
 
 #[derive(Debug, Default)]
@@ -31,17 +32,17 @@ struct Signs {
 }
 
 impl PauseDetector {
-    /// Ticks until it is dropped; `None` if there is no thread to be had for it.
+    /// Starts a thread that ticks until the detector is dropped; `None` if the thread cannot be started.
     pub(crate) fn ticking(start: Instant) -> Option<Arc<PauseDetector>> {
         let detector = Arc::new(PauseDetector::default());
         let ticking = Arc::downgrade(&detector);
         let thread = std::thread::Builder::new().name("pause-detector".to_owned());
         let spawned = thread.spawn(move || tick(&ticking, start));
-        let failed = |error| tracing::warn!(%error, "cannot notice pauses of this process");
+        let failed = |error| tracing::warn!(%error, "cannot detect pauses of this process");
         spawned.map_err(failed).is_ok().then_some(detector)
     }
 
-    /// A sign of life at this moment. Returns when the last pause ended; 0 if there was none.
+    /// Records a sign of life at this moment. Returns when the last pause ended; 0 if there was none.
     pub(crate) fn look(&self, mono: u64) -> u64 {
         let mut signs = self.signs.lock();
         let gap = mono.saturating_sub(signs.last);
@@ -58,7 +59,7 @@ fn tick(detector: &Weak<PauseDetector>, start: Instant) {
     while let Some(detector) = detector.upgrade() {
         detector.look(start.elapsed().as_millis() as u64);
         drop(detector);
-        // sleep: the tick itself. Nothing can signal that a process stands still.
+        // sleep: the tick itself. Nothing can signal that a process is paused.
         std::thread::sleep(TICK);
     }
 }
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_looks_first_notices_a_pause_and_all_others_learn_of_it() {
+    fn the_first_look_notices_a_pause_and_later_looks_return_it() {
         let detector = PauseDetector::default();
         for mono in (0..5000).step_by(250) {
             assert_eq!(detector.look(mono), 0);

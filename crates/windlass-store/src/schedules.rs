@@ -13,9 +13,9 @@ use crate::store::{DueSchedules, ListSchedules, ScheduleChange, ScheduleWritten,
 #[derive(Debug, Default)]
 pub(crate) struct Schedules {
     by_id: BTreeMap<Name, Schedule>,
-    /// By the time of the next slot, on the wall clock…
+    /// Schedules by the time of their next slot on the wall clock.
     wakes: BTreeSet<(u64, Name)>,
-    /// …or on elapsed time.
+    /// Schedules by the time of their next slot on elapsed time.
     counted: BTreeSet<(u64, Name)>,
 }
 
@@ -58,7 +58,7 @@ impl Schedules {
         }
     }
 
-    /// Carries out a write that nothing speaks against; whether the nearest slot of its time line is a nearer one now.
+    /// Carries out a write that was checked. Returns whether the earliest slot on its time line is earlier now.
     pub(crate) fn carry_out(&mut self, write: &WriteSchedule) -> bool {
         let mut current = self.take(&write.id);
         match &write.change {
@@ -92,7 +92,7 @@ impl Schedules {
         Some(schedule)
     }
 
-    /// The order on the time line of its slots.
+    /// The order of the time line that the slots of the schedule are on.
     fn line(&mut self, schedule: &Schedule) -> &mut BTreeSet<(u64, Name)> {
         if schedule.wakes().elapsed.is_some() { &mut self.counted } else { &mut self.wakes }
     }

@@ -70,7 +70,7 @@ pub use workflows::{InsertWorkflow, ListWorkflows, Span, WorkflowInserted};
 pub trait Store: Debug + Send + Sync + 'static {
     fn capabilities(&self) -> Capabilities;
 
-    /// What an operator should see to, though the store serves.
+    /// A problem that an operator should fix, although the store serves.
     fn problem(&self) -> Option<String> {
         None
     }
@@ -109,7 +109,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Moves lease deadlines to a full lease from now, and keeps progress reports.
     async fn extend(&self, extensions: Vec<Extend>) -> Result<Vec<Extended>, Error>;
 
-    /// Live tasks of which one of the [`Record::wakes`] has come, earliest first, at most `limit`.
+    /// Live tasks whose [`Record::wakes`] have come on either time line, earliest first, at most `limit`.
     async fn due(&self, limit: usize) -> Result<Due, Error>;
 
     /// Finished tasks whose `prune_at` has come on elapsed time, earliest first, at most `limit`.
@@ -220,7 +220,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// gets a fresh window. What is there already stays, so a repeated call does nothing. Nobody is told: nothing happened.
     async fn restore(&self, restore: Restore) -> Result<Vec<Restored>, Error>;
 
-    /// Writes down how far elapsed time has come, for the process that follows. It is asked for while the wall clock is behind.
+    /// Records how far elapsed time has come, for the next process. The broker calls it while the wall clock is behind.
     async fn keep_time(&self) {}
 
     /// How the writing goes, for a store that writes in groups.
@@ -228,9 +228,9 @@ pub trait Store: Debug + Send + Sync + 'static {
         None
     }
 
-    /// Begins a backup of everything, to be read piece by piece. One at a time.
+    /// Begins a backup of the whole store, which the caller reads piece by piece. There is one backup at a time.
     fn backup(&self) -> Result<Box<dyn Source>, Error> {
-        Err(Error::NoBackup { store: self.capabilities().name, instead: "windlass migrate" })
+        Err(Error::NoBackup { store: self.capabilities().name, instead: "use `windlass migrate`" })
     }
 
     fn signals(&self) -> &Signals;
@@ -288,13 +288,13 @@ pub enum Extended {
 #[derive(Debug, Default)]
 pub struct Due {
     pub tasks: Vec<Task>,
-    /// When the next one comes up, as far as it is known: monotonic for `expired`, else as the wall clock shows it while it is set
-    /// as it is now.
+    /// When the next one is due, as far as it is known: on the monotonic clock for `expired`, otherwise on the present wall
+    /// clock.
     pub next: Option<u64>,
 }
 
 impl Due {
-    /// Of those that came up on either time line; each at most `limit`, and `next` what follows them there.
+    /// Merges the due tasks of the two time lines, at most `limit` of each. `next` is when the next ones are due.
     pub(crate) fn of_both(
         on_wall: Vec<Task>,
         counted: Vec<Task>,
@@ -306,7 +306,7 @@ impl Due {
         if counted.is_empty() {
             return due;
         }
-        // One that has expired as well is found on both.
+        // A task that has expired as well is found on both.
         let seen: HashSet<u64> = due.tasks.iter().map(|task| task.record.seq).collect();
         due.tasks.extend(counted.into_iter().filter(|task| !seen.contains(&task.record.seq)));
         due.tasks.sort_by_cached_key(|task| (task.record.wakes().first(now), task.record.seq));

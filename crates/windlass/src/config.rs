@@ -116,13 +116,13 @@ impl Resolved {
         mistakes.0.push(format!("{origin}: {name} = \"{text}\": {expected}"));
     }
 
-    /// A checkpoint that runs out of room ends the broker, so the reserve has to be enough for one.
+    /// Refuses a reserve that is too small for a checkpoint, because running out of room in one stops the broker.
     fn check_reserve(&self, reserve: Option<u64>, segment: Option<u64>, mistakes: &mut Mistakes) {
         let (Some(reserve), Some(segment)) = (reserve, segment) else { return };
         let least = reserve_bytes_min(segment);
         if reserve < least {
             let why = "two files of the log (store.segment_bytes) and 8MiB, which a checkpoint needs";
-            // Rounded up, so that what is named is accepted.
+            // Rounded up, so that the named value is accepted.
             let mib = least.div_ceil(1 << 20);
             self.refuse("store.disk_reserve_bytes", &format!("expected at least {mib}MiB: {why}"), mistakes);
         }

@@ -58,9 +58,9 @@ pub(super) fn frames(bytes: &[u8]) -> Vec<Frame> {
     found
 }
 
-/// Where the frame begins that nothing vouches for, if the log does not end with a vouch.
-pub(super) fn unvouched(bytes: &[u8]) -> Option<usize> {
-    frames(bytes).last().filter(|frame| frame.count > 0).map(|frame| frame.at)
+/// The last frame, if no vouch follows it.
+pub(super) fn unvouched(bytes: &[u8]) -> Option<Frame> {
+    frames(bytes).pop().filter(|frame| frame.count > 0)
 }
 
 /// The entries of all whole frames of the log, each with its index, as far as their segments belong to the store `id`.

@@ -45,6 +45,7 @@ pub(super) enum Target {
     LastSegment,
     Newest,
     Spare,
+    Elapsed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +76,7 @@ pub(super) enum Kind {
     Many(Together),
 }
 
-const TARGETS: [Target; 9] = [
+const TARGETS: [Target; 10] = [
     Target::Format,
     Target::Lock,
     Target::Index,
@@ -85,6 +86,7 @@ const TARGETS: [Target; 9] = [
     Target::LastSegment,
     Target::Newest,
     Target::Spare,
+    Target::Elapsed,
 ];
 const ACTS: [Act; 6] = [Act::Flip, Act::Cut, Act::Delete, Act::Swap, Act::Stale, Act::Foreign];
 const TOGETHER: [Together; 7] = [
@@ -138,7 +140,7 @@ impl Harm {
         }
     }
 
-    /// Whether most of the directory says that it is another store. A salvage believes it, and leaves this one's log out.
+    /// Whether both files that name the store name the foreign one. A salvage then copies what is whole of that one.
     pub(super) fn is_taken_over(&self) -> bool {
         self.kind == Kind::Many(Together::ForeignFormatAndIndex)
     }
@@ -207,8 +209,14 @@ fn one(
             if bytes.is_empty() {
                 return Ok(None);
             }
-            let (at, bit) = (place(&bytes, random), random.random_range(0..8));
-            if target == Target::LastSegment && unvouched(&bytes).is_some_and(|last| at >= last) {
+            let bit = random.random_range(0..8);
+            let unvouched = unvouched(&bytes).filter(|_| target == Target::LastSegment);
+            let at = match unvouched {
+                // The rest of the log is flipped in the store that is vouched for.
+                Some(frame) => frame.at + random.random_range(0..frame.bytes),
+                None => place(&bytes, random),
+            };
+            if unvouched.is_some_and(|frame| at >= frame.at) {
                 exception = Some(Exception::BeforeVouch);
             }
             bytes[at] ^= 1 << bit;
@@ -263,6 +271,7 @@ fn pick(target: Target, dir: &Path, random: &mut StdRng) -> Result<Option<PathBu
         Target::Lock => named("LOCK"),
         Target::Index => named("index.redb"),
         Target::Newest => named("log/NEWEST"),
+        Target::Elapsed => named("ELAPSED"),
         Target::Block => any(files(dir, "blocks", "blk")?, random),
         Target::Spare => any(files(dir, "log", "spare")?, random),
         Target::FirstSegment => segments.first().cloned(),

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use windlass_core::{State, StateName};
 use windlass_store::Store;
 use windlass_store::clock::ManualClock;
 use windlass_store::embedded::salvage::{self, Loss, Options, Progress, Watch};
 
+use super::history::Tasks;
 use super::whole;
-use super::written::{Tasks, Written, open, read_all};
+use super::written::{Written, open, read_all};
 use crate::proof::Trouble;
 
 #[derive(Debug, Default)]
@@ -45,8 +45,10 @@ pub(super) async fn check(
     home: &Path,
 ) -> Result<Result<(usize, usize), String>, Trouble> {
     let expected = whole::ids(damaged, &written.id, &home.join("index.copy"))?;
-    let expected: BTreeSet<String> =
-        expected.into_iter().filter(|id| written.last.keys().any(|known| known.as_str() == id)).collect();
+    let expected: BTreeSet<String> = expected
+        .into_iter()
+        .filter(|id| written.history.last.keys().any(|known| known.as_str() == id))
+        .collect();
     let new = home.join("salvaged");
     let options = Options { from: damaged.to_owned(), to: new.clone(), segment_bytes: 32 << 10 };
     let mut losses = Losses::default();
@@ -68,10 +70,8 @@ pub(super) async fn check(
             expected.len()
         )));
     }
-    let lost = written.last.len() - got.len();
-    let wrong = compare(written, &got, &losses).or_else(|| uncovered(written, &got, &losses).transpose());
-    let wrong = wrong.transpose()?;
-    if let Some(wrong) = wrong {
+    let lost = written.history.last.len() - got.len();
+    if let Some(wrong) = compare(written, &got, &losses).or_else(|| uncovered(written, &got, &losses)) {
         return Ok(Err(wrong));
     }
     match report.is_whole() && lost > 0 {
@@ -80,40 +80,38 @@ pub(super) async fn check(
     }
 }
 
-/// Each task must be as it was acknowledged, or be listed as older.
-fn compare(written: &Written, got: &Tasks, losses: &Losses) -> Option<Result<String, Trouble>> {
+/// Each task must be as it was acknowledged, be listed as older, or be older because of a lost entry that changed it.
+fn compare(written: &Written, got: &Tasks, losses: &Losses) -> Option<String> {
     for (id, task) in got {
-        let Some(truth) = written.last.get(id) else { return Some(Ok(format!("{id} never was"))) };
+        let Some(truth) = written.history.last.get(id) else { return Some(format!("{id} never was")) };
         if truth.body != task.body {
-            return Some(Ok(format!("{id} has another body")));
+            return Some(format!("{id} has another body"));
         }
-        let state = match &truth.record.state {
-            State::Running(_) => StateName::Pending,
-            _ => truth.record.state_name(),
-        };
-        let listed = losses.older.contains(id.as_str()) || !losses.entries.is_empty();
-        if task.record.state_name() != state && !listed {
-            let found = task.record.state_name().as_str();
-            return Some(Ok(format!("{id} is {found} instead of {}, unlisted", state.as_str())));
+        let listed = losses.older.contains(id.as_str())
+            || written.history.explains(task, |entry| within(&losses.entries, entry));
+        if !listed {
+            let (found, state) = (task.record.state_name().as_str(), truth.record.state_name().as_str());
+            return Some(format!("{id} is {found} instead of {state}, unlisted: {losses:?}"));
         }
     }
     None
 }
 
 /// Each task that is lost must be named, or lie in a range that is.
-fn uncovered(written: &Written, got: &Tasks, losses: &Losses) -> Result<Option<String>, Trouble> {
-    let log = whole::in_log(&written.dir, &written.id)?;
-    let within = |ranges: &[(u64, u64)], at: u64| ranges.iter().any(|(from, to)| (*from..=*to).contains(&at));
-    for (id, task) in written.last.iter().filter(|(id, _)| !got.contains_key(*id)) {
-        // One that the log does not have any more was submitted before its first entry.
-        let entry = within(&losses.entries, log.get(id.as_str()).copied().unwrap_or(1));
+fn uncovered(written: &Written, got: &Tasks, losses: &Losses) -> Option<String> {
+    for (id, task) in written.history.last.iter().filter(|(id, _)| !got.contains_key(*id)) {
+        let entry = written.history.submitted(id);
         let covered = losses.tasks.contains(id.as_str())
             || within(&losses.numbers, task.record.seq)
-            || entry
+            || entry.is_some_and(|entry| within(&losses.entries, entry))
             || losses.tables;
         if !covered {
-            return Ok(Some(format!("{id} is lost, and nothing in the list covers it: {losses:?}")));
+            return Some(format!("{id} is lost, and nothing in the list covers it: {losses:?}"));
         }
     }
-    Ok(None)
+    None
+}
+
+fn within(ranges: &[(u64, u64)], at: u64) -> bool {
+    ranges.iter().any(|(from, to)| (*from..=*to).contains(&at))
 }

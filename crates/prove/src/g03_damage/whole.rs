@@ -3,7 +3,7 @@
 //!
 //! It uses redb to walk the tree, and nothing of the store.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -50,15 +50,6 @@ pub(super) fn ids(dir: &Path, store: &[u8], scratch: &Path) -> Result<BTreeSet<S
         }
     }
     Ok(found)
-}
-
-/// The ids of the log alone, each with the entry that submits it.
-pub(super) fn in_log(dir: &Path, store: &[u8]) -> Result<BTreeMap<String, u64>, Trouble> {
-    let entries = frames::entries(dir, store)?;
-    Ok(entries
-        .iter()
-        .flat_map(|(index, entry)| submitted(entry).into_iter().map(|id| (id, *index)))
-        .collect())
 }
 
 fn in_tables(read: &ReadTransaction, dir: &Path, found: &mut BTreeSet<String>) {

@@ -1,8 +1,6 @@
 //! A data directory whose every task is known, and the comparison with what a store serves from a copy of it.
 
-use std::collections::{BTreeMap, HashSet};
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -15,21 +13,23 @@ use windlass_core::choice::{Mode, Queue};
 use windlass_core::limits::{CLAIM_TASKS_MAX, PAGE_ROWS_MAX};
 use windlass_core::transition::{self, Failure};
 use windlass_core::{
-    Body, NewTask, OnConflict, Payload, Priority, State, StateName, Task, TaskId, Transition, Unique,
-    UniqueKey, limits, retry,
+    Body, NewTask, OnConflict, Payload, Priority, State, StateName, Task, Transition, Unique, UniqueKey,
+    limits, retry,
 };
 use windlass_store::clock::ManualClock;
 use windlass_store::embedded::{EmbeddedStore, Options};
 use windlass_store::{Claim, Error, Insert, List, Store};
 
+use super::history::{History, Tasks};
 use super::{frames, harm};
 use crate::proof::Trouble;
 use crate::volume;
 
 pub(super) const MARKER: &str = "only-as-it-was-written";
 const COMMANDS: usize = 400;
-/// The command after which the earlier copy is made.
-const EARLIER: usize = 340;
+/// The commands after which the earlier copies are made: one before the checkpoint and one after it.
+const EARLIER: usize = 150;
+const RECENT: usize = 380;
 
 /// How the store that wrote the data ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,19 +39,16 @@ pub(super) enum Ending {
     Closed,
 }
 
-pub(super) type Tasks = BTreeMap<TaskId, Task>;
-
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Written {
     pub(super) dir: PathBuf,
-    /// The same store at an earlier moment.
+    /// The same store at an earlier moment, before its last checkpoint.
     pub(super) earlier: PathBuf,
+    /// The same store at an earlier moment, after the last checkpoint of a store that was killed.
+    pub(super) recent: PathBuf,
     /// The id of the store.
     pub(super) id: Vec<u8>,
-    /// After the last command.
-    pub(super) last: Tasks,
-    /// Digests of what there was after each command: what is left when the end of the log is gone.
-    prefixes: HashSet<u64>,
+    pub(super) history: History,
 }
 
 /// What became of opening and reading.
@@ -69,33 +66,35 @@ pub(super) enum Reading {
 impl Written {
     /// A store whose ids begin with `name`.
     pub(super) async fn make(home: &Path, name: &str, ending: Ending) -> Result<Written, Trouble> {
-        let (live, dir, earlier) = (home.join("live"), home.join("kept"), home.join("earlier"));
+        let [live, dir, earlier, recent] = ["live", "kept", "earlier", "recent"].map(|name| home.join(name));
         let store = open(&live).await?;
-        let mut prefixes = HashSet::new();
+        let mut history = History::default();
         for number in 0..COMMANDS {
-            act(&store, name, number, &mut prefixes).await?;
-            if number == EARLIER {
-                let last = read_all(&store).await?;
-                let now = Written {
-                    dir: earlier.clone(),
-                    earlier: earlier.clone(),
-                    id: Vec::new(),
-                    last,
-                    prefixes,
-                };
-                now.keep(&live, home, false).await?;
-                prefixes = now.prefixes;
-            }
+            act(&store, name, number, &mut history).await?;
+            let kept = match number {
+                EARLIER => &earlier,
+                RECENT => &recent,
+                _ => continue,
+            };
+            let now = Written { dir: kept.clone(), history, ..Written::default() };
+            now.keep(&live, home, false).await?;
+            history = now.history;
         }
-        let last = read_all(&store).await?;
         if ending == Ending::Closed {
             store.close().await?;
         }
         let id = store_id(&live)?;
-        let written = Written { dir, earlier, id, last, prefixes };
+        let written = Written { dir, earlier, recent, id, history };
         written.keep(&live, home, true).await?;
         store.close().await?;
-        Ok(written)
+        let log = frames::entries(&written.dir, &written.id)?;
+        match log.last() {
+            Some((last, _)) if *last != written.history.entries => {
+                let counted = written.history.entries;
+                Err(Trouble::failed(format!("the log has {last} entries, and {counted} were counted")))
+            }
+            _ => Ok(written),
+        }
     }
 
     /// Copies the files of a store that nobody uses just now. A checkpoint may be under way; a copy that reads back is as good as
@@ -144,9 +143,9 @@ impl Written {
     async fn compare(&self, store: &EmbeddedStore) -> Result<Reading, Error> {
         let listed = read_all(store).await?;
         let reading = match () {
-            () if listed == self.last => Reading::Right,
-            () if self.prefixes.contains(&digest(&listed)) => Reading::TailDropped,
-            () => return Ok(Reading::Wrong(difference(&listed, &self.last))),
+            () if listed == self.history.last => Reading::Right,
+            () if self.history.has_been(&listed) => Reading::TailDropped,
+            () => return Ok(Reading::Wrong(difference(&listed, &self.history.last))),
         };
         let expected = &listed;
         for (id, task) in expected {
@@ -220,8 +219,8 @@ pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
 
 pub(super) async fn open(dir: &Path) -> Result<Arc<EmbeddedStore>, Error> {
     let options = Options {
-        segment_bytes: 32 << 10,
-        checkpoint_bytes: 256 << 10,
+        segment_bytes: 16 << 10,
+        checkpoint_bytes: 160 << 10,
         checkpoint_interval: Duration::from_secs(3600),
         cache_bytes: 1 << 20,
         window_entries: 64,
@@ -232,20 +231,15 @@ pub(super) async fn open(dir: &Path) -> Result<Arc<EmbeddedStore>, Error> {
 }
 
 /// Submits, and every kind of change; each command is a frame of the log.
-async fn act(
-    store: &EmbeddedStore,
-    name: &str,
-    number: usize,
-    prefixes: &mut HashSet<u64>,
-) -> Result<(), Error> {
+async fn act(store: &EmbeddedStore, name: &str, number: usize, history: &mut History) -> Result<(), Error> {
     if number % 3 != 2 {
         let atomic = true;
         store.insert(Insert { tasks: vec![task(name, number)].into(), atomic, max_depth: None }).await?;
-        prefixes.insert(digest(&read_all(store).await?));
+        history.record(read_all(store).await?);
         return Ok(());
     }
     let Some(held) = store.claim(claim(1)).await?.pop() else { return Ok(()) };
-    prefixes.insert(digest(&read_all(store).await?));
+    history.record(read_all(store).await?);
     let (record, now) = (&held.record, held.record.updated_at + 1);
     let Some(token) = volume::token(&held) else { return Ok(()) };
     let failure =
@@ -260,7 +254,7 @@ async fn act(
     if let Ok(Some(change)) = decided {
         let change = Transition { id: record.id.clone(), seq: record.seq, revision: record.revision, change };
         store.commit(vec![change]).await?;
-        prefixes.insert(digest(&read_all(store).await?));
+        history.record(read_all(store).await?);
     }
     Ok(())
 }
@@ -349,14 +343,4 @@ fn brief(task: &Task) -> String {
     let (state, revision, bytes) =
         (record.state_name().as_str(), record.revision, body.payload.bytes().len());
     format!("{state} at revision {revision} with {bytes} bytes")
-}
-
-fn digest(tasks: &Tasks) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for task in tasks.values() {
-        let Task { record, body } = task;
-        (record.id.as_str(), record.revision, record.order, format!("{:?}", record.state)).hash(&mut hasher);
-        (body.payload.bytes(), record.attempts, record.updated_at).hash(&mut hasher);
-    }
-    hasher.finish()
 }

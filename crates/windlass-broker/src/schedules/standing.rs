@@ -17,7 +17,7 @@ pub(super) fn of(schedule: &Schedule, now: Stamp) -> Reason {
         (_, None, None) => ("ended", "It has no more slots.".to_owned(), None),
         (_, None, Some(at)) if schedule.set_back(now).is_some() => {
             let text = format!(
-                "The wall clock was set back to before slots that have fired. Its next slot that has not comes {}.",
+                "The wall clock was set back to before slots that have already fired. The next new slot comes {}.",
                 distance(shown(at), now.wall)
             );
             ("clock_set_back", text, Some(shown(at)))

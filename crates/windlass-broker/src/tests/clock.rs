@@ -87,7 +87,7 @@ async fn schedules_that_a_clock_set_back_holds_up_say_so() {
     let broker = start_on(clock.clone(), Settings::default());
     broker.create_schedule(name("minutely"), pattern("* * * * *")).await.unwrap();
     broker.create_schedule(name("beat"), pattern("@every 10s")).await.unwrap();
-    // Not touched by a clock that is set within its day.
+    // Setting the clock back by an hour does not affect this one: none of its slots lies in that hour.
     broker.create_schedule(name("yearly"), pattern("@yearly")).await.unwrap();
     pass(205_000).await;
     assert_eq!((fired(&broker, "minutely").await, fired(&broker, "beat").await), (3, 20));
@@ -111,7 +111,7 @@ async fn schedules_that_a_clock_set_back_holds_up_say_so() {
     );
     let next = broker.next_slots(&name("minutely"), 1).await.unwrap()[0].slot;
     assert_eq!(Some(next), waits.until, "the first slot that has not fired");
-    // It comes when the clock is there again, once, and the one behind it.
+    // The slot fires once when the clock gets there, and so does the slot after it.
     clock.set(HOUR);
     pass(60_000).await;
     assert_eq!(fired(&broker, "minutely").await, 5);

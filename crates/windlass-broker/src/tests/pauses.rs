@@ -1,4 +1,4 @@
-//! The whole process stands still for a while: nobody who lived meanwhile may lose anything.
+//! The whole process is paused for a while. Workers that were alive must not lose their leases.
 
 use windlass_core::StateName;
 
@@ -12,7 +12,7 @@ fn start_pausable() -> (Broker, Arc<SimulatedClock>) {
     (broker, clock)
 }
 
-/// Nothing runs meanwhile; then every timer is due at once.
+/// Pauses the process: nothing runs in between, and then every timer is due at once.
 async fn freeze(clock: &SimulatedClock, ms: u64) {
     clock.resumed.store(clock.now().mono + ms, Ordering::SeqCst);
     tokio::time::advance(Duration::from_millis(ms)).await;
@@ -44,7 +44,7 @@ async fn leases_outlive_a_pause_and_end_a_window_after_it() {
         }
         pass(1500).await;
     }
-    assert_eq!(crashed(&broker).await, 1, "that of the worker that is gone");
+    assert_eq!(crashed(&broker).await, 1, "the lease of the worker that is gone");
     let dead = broker.get(&dead.record.id).await.unwrap().record;
     assert_eq!((dead.state_name(), dead.crashes), (StateName::Pending, 1));
     for task in &live {
@@ -64,7 +64,7 @@ async fn a_worker_whose_beats_were_not_read_lives() {
     let kept = broker.heartbeat(beat("w", 1, &[&task])).await.unwrap();
     assert_eq!(kept.extended, std::slice::from_ref(&task.record.id));
     pass(14_000).await;
-    assert!(broker.worker(&name("gone")).await.is_ok(), "it has as long as ever to be heard of");
+    assert!(broker.worker(&name("gone")).await.is_ok(), "it has its full time to report again");
     pass(2000).await;
     refused(broker.worker(&name("gone")).await, "not_found");
     broker.complete(&task.record.id, token(&task), None).await.unwrap();
@@ -80,7 +80,7 @@ async fn a_worker_that_gave_up_its_connection_in_a_pause_may_come_back() {
     let claim = ClaimRequest { lease_ms: Some(600_000), ..one("w") };
     let task = session.claim(claim).await.unwrap().pop().unwrap();
     freeze(&clock, 15_000).await;
-    // It closed the silent connection, which is read now, and tries another one after a backoff.
+    // The worker closed the silent connection, which the broker reads only now. It reconnects after a backoff.
     drop(session);
     pass(3000).await;
     let (_session, _notices, pulse) = broker.connect(beat("w", 1, &[&task])).await.unwrap();

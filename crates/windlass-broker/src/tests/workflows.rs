@@ -97,7 +97,7 @@ async fn a_cancelled_workflow_runs_again_in_order() {
     broker.stop().await;
 }
 
-/// A node with a fan-out, and a chain behind that.
+/// A node that fans out to three, followed by a chain.
 const FAN: [(&str, &[&str]); 6] =
     [("a", &[]), ("b0", &["a"]), ("b1", &["a"]), ("b2", &["a"]), ("c", &["b0", "b1", "b2"]), ("d", &["c"])];
 
@@ -106,7 +106,7 @@ async fn states(broker: &Broker, workflow: &Name) -> Vec<StateName> {
     view.nodes.iter().map(|node| node.task.record.state_name()).collect()
 }
 
-/// The first node waits for a worker, the others for it.
+/// The states after a retry: the first node is pending, the others wait for it.
 fn all_back() -> Vec<StateName> {
     let mut states = vec![StateName::Blocked; FAN.len()];
     states[0] = StateName::Pending;
@@ -116,7 +116,7 @@ fn all_back() -> Vec<StateName> {
 #[tokio::test(start_paused = true)]
 async fn a_cascade_under_a_retry_cancels_nothing_for_good() {
     let later = Fault::Delay(Duration::from_millis(50));
-    // The whole cascade comes between what the retry saw and what it writes; then the other way round.
+    // The whole cascade runs between the read and the write of the retry; then the other way round.
     for (round, verb) in [Verb::Commit, Verb::Settle, Verb::Endings].into_iter().enumerate() {
         let (broker, faulty) = start_faulty();
         let workflow = name(&format!("w{round}"));
@@ -145,7 +145,7 @@ async fn a_retry_does_not_undo_what_was_cancelled_or_failed_under_it() {
     let (broker, faulty) = start_faulty();
     broker.submit_workflow(graph("w", &FAN)).await.unwrap();
     broker.cancel(&id("w:a")).await.unwrap();
-    // The commit of the first walk comes after the cascade, the look of the second one after a failure.
+    // The first walk commits after the cascade, and the second walk reads after a failure.
     for delay in [0, 100] {
         faulty.once(Verb::Span, Fault::Delay(Duration::from_millis(delay)));
     }
@@ -189,7 +189,7 @@ async fn a_thousand_cancels_and_retries_lose_nothing() {
     broker.stop().await;
 }
 
-/// Threads race here, not simulated delays: the store commits in threads of its own.
+/// Real threads race here instead of simulated delays: this store commits in threads of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_cancels_and_retries_lose_nothing_on_disk() {
     let dir = tempfile::tempdir().unwrap();
@@ -199,7 +199,7 @@ async fn a_thousand_cancels_and_retries_lose_nothing_on_disk() {
     let store: Arc<dyn Store> = EmbeddedStore::open(options, clock.clone()).await.unwrap();
     let broker = Broker::start(store, clock, Settings::default());
     let (mut wrong, mut raced) = (0, 0);
-    // What comes after an answer has all the later rounds to come.
+    // A late cancellation has all the later rounds to show up.
     for round in 0..1000 {
         let workflow = name(&format!("w{round}"));
         broker.submit_workflow(graph(workflow.as_str(), &FAN)).await.unwrap();

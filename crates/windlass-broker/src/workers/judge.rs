@@ -45,7 +45,7 @@ impl Orphans {
     }
 }
 
-/// When lives end.
+/// How long a silent worker counts as alive.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     dead_after_ms: u64,
@@ -54,7 +54,8 @@ struct Patience {
 }
 
 impl Registry {
-    /// Says who is dead, at a moment after the last pause of this process ([`windlass_store::Clock::resumed_at`]).
+    /// Decides which workers are dead. `resumed` is the end of the last pause of this process
+    /// ([`windlass_store::Clock::resumed_at`]).
     pub(crate) fn judge(&self, now: Now, resumed: u64) -> Verdict {
         let patience = Patience { dead_after_ms: self.dead_after_ms, resumed };
         let mut state = self.state.lock();
@@ -152,8 +153,9 @@ impl Worker {
 }
 
 impl Life {
-    /// On the monotonic clock, if nothing is heard of it. During a pause of this process its beats, or a new connection, waited in
-    /// sockets that nobody read; so it has its full time after one, though its connection may seem to have broken.
+    /// When this life ends if the worker stays silent, on the monotonic clock. While this process was paused, heartbeats and
+    /// new connections waited unread in sockets. So the worker gets its full time after a pause, even if its connection
+    /// seems to be broken.
     fn ends_at(&self, patience: Patience, superseded: bool) -> u64 {
         let Patience { dead_after_ms, resumed } = patience;
         let silence_ms = if superseded { dead_after_ms / 2 } else { dead_after_ms };

@@ -1,8 +1,9 @@
 //! Running a workflow again from where it failed.
 //!
-//! A cancelled task cancels its dependents a moment later, in steps. A retry that comes meanwhile sees some of them blocked
-//! and may find them cancelled once the task lives again. From then on nothing cancels them: a cascade is committed only
-//! while its task is still cancelled. So the retry looks again behind every task that had dependents left to notify.
+//! A cancelled task cancels its dependents a moment later, in steps: the cascade. A retry during the cascade sees some
+//! dependents blocked that are cancelled by the time the task is retried. From then on nothing cancels them, because a
+//! cascade commits only while its task is still cancelled. So the retry looks again at the dependents of every task that
+//! still had dependents to notify.
 
 use std::collections::HashMap;
 
@@ -16,12 +17,12 @@ use crate::broker::Broker;
 use crate::change;
 use crate::error::Error;
 
-/// What a walk over the tasks takes up.
+/// Which tasks a walk over the workflow retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Walk {
     /// Dead letters and cancelled tasks.
     First,
-    /// Tasks that a cascade cancelled under the first walk. One that failed or was cancelled since stays as it is.
+    /// Tasks that a cascade cancelled during the first walk. One that failed or was cancelled since stays as it is.
     Again,
 }
 
@@ -35,7 +36,7 @@ impl Walk {
     }
 }
 
-/// What a walk did.
+/// The result of a walk.
 #[derive(Debug, Default)]
 struct Walked {
     retried: u64,
@@ -49,7 +50,7 @@ impl Broker {
     pub async fn retry_workflow(&self, id: &Name) -> Result<(Workflow, u64), Error> {
         let workflow = self.workflow(id).await?;
         let mut done = self.walk_retries(&workflow, workflow.first, Walk::First).await?;
-        // A cascade only moves away from the tasks that live again, so it ends before there were as many walks as tasks.
+        // A cascade only moves away from the retried tasks, so it ends before there are as many walks as tasks.
         for _ in 0..=workflow.size {
             let Some(from) = done.cascading else {
                 let workflow = self.inner.store.workflow(id).await?.unwrap_or(workflow);

@@ -1,4 +1,4 @@
-//! Everything that a broker has, as one stream of bytes.
+//! Backups: the whole store of a broker as one stream of bytes.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use super::{Client, send};
 use crate::error::Error;
 
 const BACKUP: [&str; 3] = ["api", "v1", "backup"];
-/// A broker ends a backup after half an hour by itself.
+/// The time limit for the whole stream. The broker ends a backup after half an hour.
 const STREAM_TIMEOUT: Duration = Duration::from_secs(32 * 60);
-/// For the first byte, which waits for a checkpoint, and between two of them.
+/// The longest wait for the first bytes, which need a checkpoint, and between two pieces.
 const SILENCE_MAX: Duration = Duration::from_secs(65);
 
 /// A backup that is being taken, see [`Client::backup`].
@@ -20,7 +20,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(65);
 pub struct Backup(Response);
 
 impl Client {
-    /// Begins a backup. What comes is whole only if it ends with its manifest.
+    /// Begins a backup. The stream is complete only if it ends with its manifest.
     pub async fn backup(&self) -> Result<Backup, Error> {
         let request = self.request(Method::GET, &BACKUP)?.timeout(STREAM_TIMEOUT);
         timeout(SILENCE_MAX, send(request)).await.map_err(|_| silent())?.map(Backup)
@@ -28,12 +28,12 @@ impl Client {
 }
 
 impl Backup {
-    /// The next bytes; `None` at the end.
+    /// Reads the next bytes; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         timeout(SILENCE_MAX, self.0.chunk()).await.map_err(|_| silent())?.map_err(Error::from_transport)
     }
 }
 
 fn silent() -> Error {
-    Error::Unreachable { detail: format!("nothing came for {} seconds", SILENCE_MAX.as_secs()) }
+    Error::Unreachable { detail: format!("no data arrived for {} seconds", SILENCE_MAX.as_secs()) }
 }

@@ -42,7 +42,7 @@ impl Schedule {
     }
 
     pub(super) fn fire_slot(&self, slot: u64, now: Stamp) -> (Fire, NewTask) {
-        // By the clock of the slot, on which no two are the same.
+        // The id uses the clock of the slots, on which no two slots are equal.
         let id = format!("{}:{}", self.id, slot_text(slot));
         let task = TaskId::new(&id).expect("the id of a schedule leaves room for a slot");
         let shown = |at: u64| self.definition.shown(at, now);

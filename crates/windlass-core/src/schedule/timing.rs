@@ -60,7 +60,7 @@ impl Timing {
         &self.zone
     }
 
-    /// Whether it counts seconds instead of naming times of day.
+    /// Whether the pattern counts elapsed seconds (`@every`) instead of naming times of day.
     pub fn is_steady(&self) -> bool {
         matches!(*self.rhythm, Rhythm::EveryMs(_))
     }

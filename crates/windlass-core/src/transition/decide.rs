@@ -113,7 +113,7 @@ pub fn cancel(record: &Record, now: impl Into<Stamp>) -> Decision {
     Ok(Some(Change::Cancelled { at: now, reason: CancelReason::Asked }))
 }
 
-/// Looks at a waiting task when one of its [`Record::wakes`] came.
+/// Decides about a waiting task when one of its [`Record::wakes`] has come.
 pub fn tick(record: &Record, now: impl Into<Stamp>) -> Decision {
     let now = now.into();
     if !matches!(

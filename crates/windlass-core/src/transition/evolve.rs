@@ -82,7 +82,7 @@ impl Record {
                 if *open == 0 {
                     self.take_place(order, *at);
                     match self.scheduled_at {
-                        // A delay goes on counting from the submit.
+                        // A delay counts from the submit, also while the task is blocked.
                         Some(start) if start > self.clock_of_state(*at) => {
                             self.state = State::Scheduled { at: start };
                         }
@@ -123,13 +123,13 @@ impl Record {
         self.ready_at = at.wall;
     }
 
-    /// A state that waits for a duration which began `at`.
+    /// Enters a state that waits for a duration which began at `at`.
     fn count_until(&mut self, at: Stamp, state: State) {
         self.ahead = Some(at.ahead);
         self.state = state;
     }
 
-    /// A final state, from which its retention counts.
+    /// Enters a final state. Retention counts from `at`.
     fn end(&mut self, at: Stamp, state: State) {
         self.ahead = Some(at.ahead).filter(|ahead| *ahead != 0);
         self.state = state;

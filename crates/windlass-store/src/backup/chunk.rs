@@ -8,7 +8,7 @@ use super::{CHUNK_BYTES_MAX, VERSION, hex};
 const MAGIC: [u8; 8] = *b"WNDLSBKP";
 pub(super) const PREFACE_BYTES: usize = 16;
 pub(super) const HEAD_BYTES: usize = 16;
-/// Of a table. It is one byte in the head.
+/// The longest name of a table. Its length is one byte in the head.
 pub(super) const NAME_BYTES_MAX: usize = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,12 +32,12 @@ impl Kind {
     }
 }
 
-/// What a preface says.
+/// The result of reading a preface.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Preface {
     Known,
     OtherVersion(u32),
-    /// It was one, and a bit of it flipped.
+    /// The magic is right, but the checksum is wrong.
     Damaged,
     Foreign,
 }
@@ -75,7 +75,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// `None` if it cannot be one. Its lengths are within their limits.
+    /// Parses a head. Returns `None` if it is invalid or a length exceeds its limit.
     pub(super) fn read(bytes: &[u8; HEAD_BYTES]) -> Option<Head> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let head = Head {
@@ -100,7 +100,7 @@ impl Head {
         bytes
     }
 
-    /// Over the head but for the checksum itself, the name and the content.
+    /// The checksum over the head (except for the checksum itself), the name and the content.
     pub(super) fn checksum_of(&self, name: &[u8], content: &[u8]) -> u32 {
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(&self.write()[..12]);
@@ -110,7 +110,7 @@ impl Head {
     }
 }
 
-/// Makes the pieces of a stream, and keeps the sums over them.
+/// Encodes the pieces of a stream, and keeps their totals and their hash.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
     pub(crate) chunks: u32,
@@ -136,7 +136,7 @@ impl Encoder {
         self.sum(bytes.freeze())
     }
 
-    /// Over everything so far.
+    /// The hash of everything encoded so far.
     pub(crate) fn sha256(&self) -> String {
         hex(&self.hash.clone().finalize())
     }
@@ -148,7 +148,7 @@ impl Encoder {
     }
 }
 
-/// Puts a row behind others.
+/// Appends a row to the buffer.
 pub(crate) fn put_row(buffer: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     buffer.extend_from_slice(&(key.len() as u32).to_le_bytes());
     buffer.extend_from_slice(&(value.len() as u32).to_le_bytes());

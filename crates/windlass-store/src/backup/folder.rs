@@ -10,10 +10,10 @@ use super::{Error, Manifest};
 pub const CHUNKS: &str = "chunks";
 pub const MANIFEST: &str = "manifest.json";
 const MANIFEST_BYTES_MAX: u64 = super::CHUNK_BYTES_MAX as u64;
-/// What is read or written at once.
+/// How much is read or written at once.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// A directory that a backup is written to. Without [`Target::finish`] it is none.
+/// A directory that a backup is written to. It is not a backup before [`Target::finish`].
 #[derive(Debug)]
 pub struct Target {
     dir: PathBuf,
@@ -21,7 +21,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Makes the directory, which must be missing or empty.
+    /// Creates the directory, which must be missing or empty.
     pub fn create(dir: &Path) -> Result<Target, Error> {
         match fs::read_dir(dir) {
             Ok(mut entries) => {
@@ -39,7 +39,7 @@ impl Target {
         Ok(Target { dir: dir.to_owned(), file })
     }
 
-    /// The stream was written and found whole.
+    /// Completes the backup by writing its manifest. The stream must be written and verified.
     pub fn finish(self, manifest: &Manifest) -> Result<(), Error> {
         let chunks = self.dir.join(CHUNKS);
         self.file.sync_all().map_err(io_error("sync", &chunks))?;
@@ -56,11 +56,11 @@ impl Target {
         }
     }
 
-    /// It did not work out: what was written would only be in the way.
+    /// Removes what was written, after a failure.
     pub fn abandon(self) {
         let _ = fs::remove_file(self.dir.join(CHUNKS));
         let _ = fs::remove_file(self.dir.join("manifest.json.new"));
-        // Also if it was there before: a directory that is empty is as good as none, and one that is not stays.
+        // This also removes an empty directory that was there before. It fails if the directory is not empty.
         let _ = fs::remove_dir(&self.dir);
     }
 }
@@ -75,7 +75,7 @@ impl Write for Target {
     }
 }
 
-/// Opens a backup: a directory, or a file with a stream. What is read is the stream.
+/// Opens a backup, which is a directory or a file with a stream, and reads its stream.
 pub fn open(path: &Path) -> Result<Stored, Error> {
     if !path.is_dir() {
         let file = File::open(path).map_err(io_error("open", path))?;
@@ -100,12 +100,12 @@ pub fn open(path: &Path) -> Result<Stored, Error> {
 #[derive(Debug)]
 pub struct Stored {
     input: BufReader<File>,
-    /// What stands beside the stream.
+    /// The text of `manifest.json`; `None` for a file.
     manifest: Option<Vec<u8>>,
 }
 
 impl Stored {
-    /// Whether the copy of the manifest is that of the stream, which was read to its end.
+    /// Checks that `manifest.json` equals the manifest of the stream, which must have been read to its end.
     pub fn check(&self, manifest: &Manifest) -> Result<(), Error> {
         let Some(text) = &self.manifest else { return Ok(()) };
         match serde_json::to_vec_pretty(manifest) {

@@ -1,4 +1,4 @@
-//! Reading a stream: every length, checksum, number and order is looked at before anything is made of it.
+//! Reading a stream. Every length, checksum, number and the order are checked before the data is used.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -9,9 +9,9 @@ use super::chunk::{HEAD_BYTES, Head, Kind, PREFACE_BYTES, Preface, read_preface}
 use super::{Error, Manifest, Opening, VERSION, hex};
 use crate::embedded::catalogue;
 
-/// In front of a row.
+/// The two lengths before each row.
 const ROW_HEAD_BYTES: usize = 8;
-/// Far above every key and value that a store writes; it keeps a nonsensical length from being believed.
+/// Far above every key and value that a store writes, to reject a damaged length.
 const KEY_BYTES_MAX: usize = 64 << 10;
 const VALUE_BYTES_MAX: usize = 64 << 20;
 
@@ -22,15 +22,15 @@ pub(crate) struct Row<'a> {
     pub(crate) value: &'a [u8],
 }
 
-/// Takes what a stream holds, in its order.
+/// Receives the contents of a stream in order.
 pub(crate) trait Sink {
-    /// Everything about the format is known by now.
+    /// Called once, after the version and the tables were checked.
     fn open(&mut self, opening: &Opening) -> Result<(), Error>;
-    /// Rows that were checked one by one.
+    /// Receives rows of one table, each of them checked.
     fn put(&mut self, table: &'static str, rows: &[Row<'_>]) -> Result<(), Error>;
 }
 
-/// How far it is, in rows.
+/// The progress of reading a stream: rows done, rows in total, and bytes read.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     pub done: u64,
@@ -52,7 +52,7 @@ pub fn verify(input: impl Read, watch: &mut dyn FnMut(Progress)) -> Result<Manif
     read(input, &mut Nothing, watch)
 }
 
-/// Reads from one and copies all of it to another: a stream that is checked on its way.
+/// A reader that copies everything it reads to a writer, so that a stream can be verified while it is copied.
 #[derive(Debug)]
 pub struct Relay<R, W> {
     pub from: R,
@@ -97,12 +97,12 @@ pub(crate) fn read(
                     sha256: hex(&sum.finalize()),
                 };
                 if manifest != found {
-                    return Err(damaged("the manifest does not describe what stands before it"));
+                    return Err(damaged("the manifest does not match the data before it"));
                 }
                 reader.end()?;
                 return Ok(manifest);
             }
-            Kind::Opening => return Err(damaged("a second opening")),
+            Kind::Opening => return Err(damaged("there is a second opening")),
         }
         watch(Progress { done: run.done, total, bytes: reader.at });
     }
@@ -110,7 +110,7 @@ pub(crate) fn read(
 
 struct Reader<R> {
     input: R,
-    /// Bytes that were read.
+    /// The number of bytes read so far.
     at: u64,
     chunks: u32,
     hash: Sha256,
@@ -132,7 +132,7 @@ impl<R: Read> Reader<R> {
         let damaged = |what: &str| Error::Damaged { at: PREFACE_BYTES as u64, what: what.to_owned() };
         let (kind, _, content) = self.chunk()?;
         if kind != Kind::Opening {
-            return Err(damaged("it does not begin with its opening"));
+            return Err(damaged("the stream does not begin with its opening"));
         }
         let opening: Opening =
             serde_json::from_slice(&content).map_err(|_| damaged("the opening cannot be read"))?;
@@ -147,7 +147,7 @@ impl<R: Read> Reader<R> {
         self.take(&mut head)?;
         let head = Head::read(&head).ok_or_else(|| damaged("the head of a chunk cannot be read"))?;
         if head.number != self.chunks {
-            return Err(damaged("a chunk is missing or stands in the wrong place"));
+            return Err(damaged("a chunk is missing or out of order"));
         }
         let mut name = vec![0; head.name_bytes];
         self.take(&mut name)?;
@@ -164,7 +164,7 @@ impl<R: Read> Reader<R> {
     fn end(&mut self) -> Result<(), Error> {
         match self.input.read(&mut [0]).map_err(Error::io("read the backup"))? {
             0 => Ok(()),
-            _ => Err(Error::Damaged { at: self.at, what: "something stands behind the manifest".to_owned() }),
+            _ => Err(Error::Damaged { at: self.at, what: "there is data after the manifest".to_owned() }),
         }
     }
 
@@ -186,7 +186,7 @@ struct Run {
     /// The beginning of a row whose end is in the next chunk.
     rest: Vec<u8>,
     last_key: Option<Vec<u8>>,
-    /// Of the tables that were announced.
+    /// The rows counted so far in each table that the opening announced.
     counts: BTreeMap<String, u64>,
     tasks: u64,
     done: u64,
@@ -204,13 +204,13 @@ impl Run {
         if self.table != Some(table) {
             self.finish(at)?;
             if self.table.is_some_and(|before| catalogue::place(before) >= catalogue::place(table)) {
-                return Err(damaged(format!("the table {table} stands in the wrong place")));
+                return Err(damaged(format!("the table {table} is out of order")));
             }
             self.table = Some(table);
             self.last_key = None;
         }
         let count = self.counts.get_mut(table);
-        let count = count.ok_or_else(|| damaged(format!("the table {table} was not announced")))?;
+        let count = count.ok_or_else(|| damaged(format!("the opening does not name the table {table}")))?;
         self.rest.extend_from_slice(content);
         let mut rows: Vec<Row<'_>> = Vec::new();
         let mut left: &[u8] = &self.rest;
@@ -234,23 +234,23 @@ impl Run {
         Ok(())
     }
 
-    /// A table ends with a row.
+    /// Checks that the table does not end in the middle of a row.
     fn finish(&self, at: u64) -> Result<(), Error> {
         match self.rest.is_empty() {
             true => Ok(()),
-            false => Err(Error::Damaged { at, what: "a table ends within a row".to_owned() }),
+            false => Err(Error::Damaged { at, what: "a table ends in the middle of a row".to_owned() }),
         }
     }
 }
 
-/// The first row, if all of it is there, and what stands behind it.
+/// Splits off the first row. Returns `None` if it is not complete.
 fn next_row(bytes: &[u8]) -> Result<Option<(Row<'_>, &[u8])>, &'static str> {
     let Some((head, rest)) = bytes.split_first_chunk::<ROW_HEAD_BYTES>() else { return Ok(None) };
     let [k0, k1, k2, k3, v0, v1, v2, v3] = *head;
     let key_bytes = u32::from_le_bytes([k0, k1, k2, k3]) as usize;
     let value_bytes = u32::from_le_bytes([v0, v1, v2, v3]) as usize;
     if key_bytes > KEY_BYTES_MAX || value_bytes > VALUE_BYTES_MAX {
-        return Err("a row is longer than any row can be");
+        return Err("the length of a row is above the limit");
     }
     let Some((row, behind)) = rest.split_at_checked(key_bytes + value_bytes) else { return Ok(None) };
     let (key, value) = row.split_at(key_bytes);

@@ -185,7 +185,7 @@ pub async fn a_decision_on_what_changed_is_a_conflict(h: &mut Harness) {
     assert_eq!(h.state("b").await, StateName::Cancelled);
 }
 
-/// A cascade takes several steps. A retry in between keeps those that it has not reached, and a second cancel takes all.
+/// A cascade takes several steps. A retry in between keeps the dependents that it has not reached; a second cancel takes all.
 pub async fn a_retry_stops_a_cascade(h: &mut Harness) {
     h.add_named(&["a"]).await;
     let children = ["b0", "b1", "b2", "b3", "b4"];

@@ -33,7 +33,7 @@ pub async fn a_lease_runs_out(h: &mut Harness) {
     assert_eq!(h.store.ledger().await.expect("ledger").crashed, 2);
 }
 
-/// A process that stood still could read no extension. It must not take that for silence.
+/// A process that was paused could not read extensions. It must not treat the leases as expired.
 pub async fn a_pause_gives_every_lease_one_fresh_window(h: &mut Harness) {
     h.add_named(&["a", "b", "c"]).await;
     for lease_ms in [1000, 3000, 60_000] {
@@ -53,7 +53,7 @@ pub async fn a_pause_gives_every_lease_one_fresh_window(h: &mut Harness) {
     assert_eq!(ids(&expired(h).await.tasks), ["a"], "once only");
     let lost = h.extend(extension(&h.peek("a").await)).await;
     assert_eq!(lost, Extended::LeaseLost);
-    // What was found before a pause stays lost after it.
+    // A lease that was found expired before a pause stays lost after it.
     h.clock.pause_ms(15_000);
     let due = expired(h).await;
     assert_eq!((ids(&due.tasks), due.next), (vec!["a"], Some(resumed + 1000 + 15_000 + 3000)));

@@ -67,7 +67,7 @@ pub(super) fn failure() -> Failure {
 }
 
 impl Harness {
-    /// On both time lines.
+    /// The present moment on both time lines.
     pub(super) fn now(&self) -> Stamp {
         self.clock.now().stamp()
     }

@@ -1,4 +1,4 @@
-//! What comes up, by the wall clock or by elapsed time.
+//! Tasks that become due, by the wall clock or by elapsed time.
 
 use std::time::Duration;
 
@@ -116,7 +116,7 @@ fn delayed(h: &Harness, text: &str, in_ms: u64) -> NewTask {
     NewTask { counted: Counted { ahead: h.now().ahead, delayed: true }, ..scheduled(h, text, in_ms) }
 }
 
-/// Tasks that wait for a second in every way there is, and one whose time was named.
+/// Adds tasks that wait for a second in every possible way, and one with an absolute start time.
 async fn wait_for_a_second(h: &Harness) {
     h.add_named(&["fails", "snoozes"]).await;
     h.add(vec![NewTask { retention_ms: 1000, ..h.task("kept") }]).await;
@@ -144,11 +144,11 @@ pub async fn a_clock_set_back_delays_only_what_names_a_time(h: &mut Harness) {
     h.clock.advance_ms(999);
     assert_eq!((promoted(h).await.len(), prunable(h).await), (0, 0), "nothing comes early");
     let next = h.store.due(9).await.expect("due").next;
-    assert_eq!(next, Some(h.wall() + 1), "told as the wall clock shows it now");
+    assert_eq!(next, Some(h.wall() + 1), "given on the present wall clock");
     h.clock.advance_ms(1);
     assert_eq!(promoted(h).await, ["delayed", "fails", "snoozes"]);
     assert_eq!(prunable(h).await, 1);
-    // What begins after the jump counts as well.
+    // Durations that begin after the jump count as well.
     h.add(vec![delayed(h, "late", 500), NewTask { retention_ms: 500, ..h.task("ends") }]).await;
     let ends =
         h.take(Claim { max: 9, ..claim() }).await.into_iter().find(|it| it.record.id.as_str() == "ends");
@@ -158,7 +158,7 @@ pub async fn a_clock_set_back_delays_only_what_names_a_time(h: &mut Harness) {
     assert_eq!((promoted(h).await, prunable(h).await), (vec!["late".to_owned()], 2));
     h.clock.jump_wall_ms(HOUR_MS);
     assert_eq!(promoted(h).await, ["named"]);
-    // Which pending task is the oldest is told by their order, which a clock that was set back contradicts.
+    // Stores find the oldest pending task by its order, and a clock that was set back contradicts that order.
     h.take(Claim { max: 9, ..claim() }).await;
 }
 

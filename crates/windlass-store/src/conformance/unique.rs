@@ -329,6 +329,6 @@ pub async fn the_time_of_a_key_counts_whatever_the_wall_clock_shows(h: &mut Harn
     assert!(!add("c").await);
     h.clock.advance_ms(1);
     assert!(add("d").await);
-    // Which pending task is the oldest is told by their order, which a clock that was set back contradicts.
+    // Stores find the oldest pending task by its order, and a clock that was set back contradicts that order.
     h.take(Claim { max: 9, ..claim() }).await;
 }

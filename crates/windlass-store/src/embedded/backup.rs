@@ -1,9 +1,9 @@
-//! Taking a backup of a store while it serves, and making a data directory of one.
+//! Taking a backup of a store while it serves, and restoring a data directory from one.
 //!
-//! The store is asked for a checkpoint that contains everything applied so far; then the tables of that checkpoint are *pinned*: a
-//! read transaction of redb and the open files of blocks. Nothing is locked meanwhile. What a pin costs is that the pages and files
-//! that later checkpoints leave stay on the disk, so it ends after [`LIFETIME`], and with the store. Each piece of the stream is read when
-//! it is asked for: a slow reader holds a cursor and nothing else.
+//! A backup first requests a checkpoint that contains everything applied so far. Then it *pins* the tables of that checkpoint: a
+//! read transaction of redb and the open files of blocks. Nothing is locked meanwhile. While a pin is held, pages and files that
+//! later checkpoints replace stay on the disk. So a pin ends after [`LIFETIME`], and when the store closes. Each piece of the
+//! stream is read on demand: a slow reader holds a cursor and nothing else.
 
 mod restore;
 
@@ -24,19 +24,21 @@ use super::tables::Snapshot;
 use crate::backup::{CHUNK_BYTES_MAX, Encoder, Kind, Manifest, Opening, Source, VERSION, put_row};
 use crate::store::Error;
 
-/// How long the tables of one moment are kept for a backup.
+/// How long a backup may keep its tables pinned.
 const LIFETIME: Duration = Duration::from_secs(30 * 60);
-/// How long a backup waits for its checkpoint, which takes seconds at most on a busy machine.
+/// How long a backup waits for its checkpoint, which takes a few seconds at most on a busy machine.
 const CHECKPOINT_WAIT: Duration = Duration::from_secs(45);
+/// How long the checkpoint may take to ask again whether the disk has room: an older answer may be wrong by now.
+const ROOM_WAIT: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// The backup that is being taken, of which there is one at a time.
+/// The running backup, of which there is at most one.
 #[derive(Debug, Default)]
 pub(super) struct Backups {
     current: Mutex<Weak<Pin>>,
 }
 
-/// The tables that a backup reads, until they are taken away from it.
+/// The tables that a backup reads, until the store revokes them.
 #[derive(Debug)]
 struct Pin {
     since: Instant,
@@ -45,7 +47,7 @@ struct Pin {
 
 #[derive(Debug)]
 enum Held {
-    /// Until the first piece is asked for.
+    /// The state before the first piece is read.
     Nothing,
     View(Arc<Snapshot>),
     Revoked(Error),
@@ -66,12 +68,12 @@ impl Backups {
         Ok(pin)
     }
 
-    /// The store closes: its files must not be in use any more.
+    /// Ends the running backup because the store closes: its files must not stay in use.
     pub(super) fn close(&self) {
         self.revoke(Error::Closed);
     }
 
-    /// Before each checkpoint: one that has taken too long ends.
+    /// Ends a backup that has taken too long. Called before each checkpoint.
     pub(super) fn expire(&self) {
         self.expire_older(LIFETIME);
     }
@@ -103,10 +105,10 @@ pub(super) struct Stream {
     pin: Arc<Pin>,
     encoder: Encoder,
     opening: Option<Opening>,
-    /// The table that is read, by its place in the catalogue, and its last key.
+    /// The position in the catalogue of the table that is being read, and the last key.
     table: usize,
     after: Option<Vec<u8>>,
-    /// Rows of this table that were read and not given out yet.
+    /// Rows of this table that were read and not returned yet.
     pending: Vec<u8>,
     tasks: u64,
     done: bool,
@@ -226,8 +228,8 @@ impl Source for Stream {
             .unwrap_or_else(|_| Err(Error::Damaged("the index cannot be read".to_owned())));
         if let Err(error) = &piece {
             self.done = true;
-            // The store goes on: what is damaged is told when somebody asks for it.
-            tracing::error!(%error, "a backup was given up");
+            // The store keeps serving. Damage is reported to the callers that read the damaged data.
+            tracing::error!(%error, "a backup failed");
         }
         piece.map(Some)
     }
@@ -237,9 +239,9 @@ fn json(value: &impl serde::Serialize) -> Result<Vec<u8>, Error> {
     serde_json::to_vec_pretty(value).map_err(|error| Error::Failed(error.to_string()))
 }
 
-/// The tables of a checkpoint that contains everything applied so far, and so everything that was answered.
+/// Waits for a checkpoint that contains everything applied, and so everything acknowledged. Returns its tables.
 fn pin_tables(shared: &Shared) -> Result<Arc<Snapshot>, Error> {
-    let deadline = Instant::now() + CHECKPOINT_WAIT;
+    let began = Instant::now();
     let mut machine = shared.machine.lock();
     let wanted = machine.applied();
     loop {
@@ -250,13 +252,14 @@ fn pin_tables(shared: &Shared) -> Result<Arc<Snapshot>, Error> {
         if catalogue::state(snapshot.view().read)?.applied >= wanted {
             return Ok(Arc::clone(snapshot));
         }
-        if !shared.space.had_room() {
+        shared.bell.ring();
+        // Checkpoints signal `room`. Other events that end the wait do not, so the wait has a timeout.
+        shared.room.wait_for(&mut machine, LOOK_AGAIN);
+        let waited = began.elapsed();
+        if waited > ROOM_WAIT && !shared.space.had_room() {
             return Err(Error::NoSpace);
         }
-        shared.bell.ring();
-        // It is told of checkpoints, and not of everything that may end the waiting.
-        shared.room.wait_for(&mut machine, LOOK_AGAIN);
-        if Instant::now() > deadline {
+        if waited > CHECKPOINT_WAIT {
             return Err(Error::Busy);
         }
     }
@@ -269,7 +272,7 @@ mod tests {
     use crate::embedded::{EmbeddedStore, Options};
     use crate::store::{Durability, Store};
 
-    /// The tables of an old moment are not kept for ever, also if nobody reads on.
+    /// A pin ends after its lifetime, even if the backup is not read any further.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_backup_that_takes_too_long_ends() {
         let dir = tempfile::tempdir().unwrap();

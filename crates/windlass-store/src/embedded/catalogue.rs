@@ -1,8 +1,8 @@
 //! The tables as a backup has them: by name, in a fixed order, with rows of plain bytes.
 //!
-//! Keys are written so that they rise byte by byte as they rise in the table. Values are as they are stored, checksum included, but
-//! for blocks of tasks, which stand for themselves instead of for their place in a file. Of `meta` only the state is part of it:
-//! the rest belongs to the directory, not to what is in it.
+//! Keys are encoded so that their byte order is their order in the table. Values are copied as they are stored, with their
+//! checksums. The exception are blocks of tasks: the backup has the block itself instead of its place in a file. From `meta` a
+//! backup takes only the state, because the rest belongs to the directory and not to its contents.
 
 mod column;
 
@@ -23,12 +23,12 @@ use super::{edges, flow, holders, operations, schedules, shares, workflows};
 use crate::backup::{self, Opening, Row};
 use crate::store::Error;
 
-/// The oldest store whose rows this version takes as they are.
+/// The oldest store format whose rows this version can restore.
 const OLDEST_FORMAT: u32 = 5;
 
 const BLOCKS: &str = "blocks";
 
-/// In the order of a stream.
+/// All tables, in the order of a stream.
 static TABLES: [&(dyn Table + Sync); 18] = [
     &Meta,
     &Plain("queues", QUEUES),
@@ -56,7 +56,7 @@ pub(super) trait Table {
 
     fn count(&self, read: &ReadTransaction) -> Result<u64, Error>;
 
-    /// Shows the rows behind a key, unchecked, until `visit` has enough.
+    /// Visits the rows after a key, unchecked, until `visit` has enough.
     fn scan(
         &self,
         view: View<'_>,
@@ -64,21 +64,21 @@ pub(super) trait Table {
         visit: &mut dyn FnMut(&[u8], &[u8]) -> Enough,
     ) -> Result<(), Error>;
 
-    /// Whether a row can be one of this table. Says how many tasks it holds.
+    /// Checks that a row is a valid row of this table. Returns how many tasks it holds.
     fn check(&self, row: Row<'_>) -> Result<u64, Error>;
 
-    /// Puts in rows that were checked.
+    /// Inserts rows that were checked.
     fn insert(&self, write: &WriteTransaction, heap: &mut Heap, rows: &[Row<'_>]) -> Result<(), Error>;
 }
 
-/// The tables of one moment.
+/// The tables as of one checkpoint.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) read: &'a ReadTransaction,
     pub(super) files: &'a Files,
 }
 
-/// Whether to go on.
+/// Whether a scan has read enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Enough {
     Yes,
@@ -93,12 +93,12 @@ pub(super) fn table(place: usize) -> Option<&'static (dyn Table + Sync)> {
     TABLES.get(place).copied()
 }
 
-/// A name as this program has it, if it does.
+/// The static name of a table, or `None` if this program does not know it.
 pub(crate) fn name(name: &str) -> Option<&'static str> {
     tables().map(Table::name).find(|known| *known == name)
 }
 
-/// Its place in the order of a stream.
+/// The position of a table in the order of a stream.
 pub(crate) fn place(name: &str) -> Option<usize> {
     tables().position(|table| table.name() == name)
 }
@@ -107,12 +107,12 @@ pub(super) fn named(name: &str) -> Option<&'static (dyn Table + Sync)> {
     tables().find(|table| table.name() == name)
 }
 
-/// Says how many tasks the row holds.
+/// Checks a row of a table. Returns how many tasks it holds.
 pub(crate) fn check_row(table: &'static str, row: Row<'_>) -> Result<u64, Error> {
     named(table).map_or(Ok(0), |table| table.check(row))
 }
 
-/// Whether this program can make something of such a backup.
+/// Refuses a backup whose store format or tables this program does not know.
 pub(crate) fn check_opening(opening: &Opening) -> Result<(), backup::Error> {
     let found = opening.store_format;
     if !(OLDEST_FORMAT..=FORMAT).contains(&found) {
@@ -182,10 +182,10 @@ impl<K: Column, V: Cell> Table for Plain<K, V> {
     }
 }
 
-/// The state of the whole: its position in the log, counters.
+/// The state of the whole store: its position in the log and its counters.
 struct Meta;
 
-/// The one row of [`META`] that is part of a backup, and the key that its checksum is made with.
+/// The one row of [`META`] that is part of a backup, and the key that its checksum includes.
 const STATE: &str = "state";
 const STATE_SEAL: u64 = 0;
 
@@ -233,12 +233,12 @@ fn decode_state(value: &[u8]) -> Result<MetaMessage, Error> {
     MetaMessage::decode(seal::open(STATE_SEAL, value)?).map_err(|_| unreadable("meta"))
 }
 
-/// The state as of a view.
+/// Reads the state from a read transaction.
 pub(super) fn state(read: &ReadTransaction) -> Result<MetaMessage, Error> {
     stored_state(read)?.map_or_else(|| Ok(MetaMessage::first()), |value| decode_state(&value))
 }
 
-/// The state as it was written before, in the same transaction or an earlier one.
+/// Reads the state that was written earlier, in this transaction or before it.
 pub(super) fn written_state(write: &WriteTransaction) -> Result<MetaMessage, Error> {
     use redb::ReadableTable;
     let table = write.open_table(META).map_err(failed("open a table"))?;
@@ -253,7 +253,7 @@ pub(super) fn write_state(write: &WriteTransaction, state: &MetaMessage) -> Resu
     Ok(())
 }
 
-/// Blocks of tasks by number, each with what it holds.
+/// Blocks of tasks by number, each with its contents.
 struct Blocks;
 
 impl Table for Blocks {

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 pub(super) use self::need::Touched;
+use super::elapsed;
 use super::engine::Shared;
 use super::space::{Need, SHORT_INTERVAL};
 use super::tables::Tables;
@@ -32,7 +33,7 @@ struct BellState {
     closing: bool,
     /// When what is unsaved has to be saved at the latest.
     due: Option<Instant>,
-    /// When to see whether a checkpoint gives room back to a disk that is short.
+    /// When to try whether a checkpoint frees space on a disk that is short.
     short_due: Option<Instant>,
 }
 
@@ -55,7 +56,7 @@ impl Bell {
         }
     }
 
-    /// The disk is short: a checkpoint may give room back, unless somebody else does before.
+    /// Requests a checkpoint soon because the disk is short: it may free space.
     pub(super) fn free_soon(&self) {
         let mut state = self.state.lock();
         if state.short_due.is_none() {
@@ -114,7 +115,7 @@ pub(super) fn run(shared: &Arc<Shared>, tables: &mut Tables, log: &Reclaimer) ->
     }
     loop {
         let reason = shared.bell.wait();
-        // If the disk has room again nothing is urgent, and what comes next is better saved together.
+        // If the disk has room again, nothing is urgent, and it is cheaper to save later changes together.
         let needless = reason == Reason::Short && !shared.space.is_short();
         if shared.failed().is_none() && !needless {
             match save(shared, tables, Some(log))? {
@@ -136,13 +137,13 @@ pub(super) fn run(shared: &Arc<Shared>, tables: &mut Tables, log: &Reclaimer) ->
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Saved {
-    /// Everything there was.
+    /// Everything was saved.
     Whole,
-    /// Nothing: a disk without room would fail half-way through. The log goes on in the room that is kept for it.
+    /// Nothing was saved, because the disk has no room for all of it. The log continues in the space reserved for it.
     NoRoom,
 }
 
-/// One checkpoint. While the disk is short there may be one without changes, to give back what files of blocks waste.
+/// Writes one checkpoint. While the disk is short it may run without changes, to free space that files of blocks waste.
 pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>) -> Result<Saved, Error> {
     shared.backups.expire();
     let need = need::need(shared)?;
@@ -180,6 +181,7 @@ pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>
     if let Some(log) = log {
         log.release(applied + 1);
     }
+    elapsed::keep(shared);
     tracing::debug!(tasks, applied, ms = began.elapsed().as_millis() as u64, "checkpoint");
     Ok(Saved::Whole)
 }

@@ -1,4 +1,4 @@
-//! Where groups are written: the log, and what those who commit share among themselves.
+//! Where groups are written: the log, and the state that the committers share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,34 +12,34 @@ use super::open::Ownership;
 use crate::log::{Log, Unsynced};
 use crate::store::Error;
 
-/// How many commit: one for the disk and one for the rest of the work, by turns.
+/// The number of committing threads: while one waits for the disk, the other does the rest of the work.
 pub(super) const COMMITTERS: usize = 2;
 
-/// What those who commit share among themselves.
+/// The state that the committers share.
 #[derive(Debug)]
 pub(super) struct Desk {
     pub(super) writing: Mutex<Writing>,
     pub(super) pace: Pace,
-    /// Threads that have not ended, and callers who commit.
+    /// Committing threads that have not ended, and callers that commit themselves.
     present: AtomicUsize,
-    /// Whether something was written that no later frame vouches for.
+    /// Whether something was written that no later frame confirms ([`Log::vouch`]).
     unvouched: AtomicBool,
-    /// The directory belongs to whoever writes to it. The last field, so that the log is let go of first.
+    /// The lock on the data directory. It is the last field, so that the log is dropped first.
     _lock: Arc<Ownership>,
 }
 
 #[derive(Debug)]
 pub(super) struct Writing {
     pub(super) log: Log,
-    /// When a sync began last, and whether anything came since.
+    /// When the last sync began, and whether anything was written since.
     synced: Instant,
     unsynced: bool,
     pub(super) saved_bytes: u64,
-    /// When a group was written last.
+    /// When the last group was written.
     pub(super) latest: Instant,
 }
 
-/// A log that had nothing to write for this long vouches for its last group ([`Log::vouch`]).
+/// A log that was idle for this long writes a frame that confirms its last group ([`Log::vouch`]).
 const IDLE: Duration = Duration::from_millis(50);
 
 impl Desk {
@@ -47,13 +47,14 @@ impl Desk {
         let saved_bytes = log.written_bytes();
         let now = Instant::now();
         let writing = Writing { log, synced: now, unsynced: false, saved_bytes, latest: now };
-        // What was replayed has no frame behind it either.
+        // No frame confirms the replayed entries either.
         let unvouched = AtomicBool::new(true);
         let present = AtomicUsize::new(COMMITTERS);
         Desk { writing: Mutex::new(writing), pace, present, unvouched, _lock: lock }
     }
 
-    /// One more who commits, unless the last one has left, or the others have to know of what is written, to sync it later.
+    /// Registers a caller that commits itself. Refused if all committers have left, or if they must track what is written
+    /// to sync it later.
     pub(super) fn enter(&self) -> bool {
         if matches!(self.pace, Pace::Every(_)) {
             return false;
@@ -62,7 +63,7 @@ impl Desk {
         self.present.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
-    /// When what is written has to be synced or vouched for, even if nothing more comes.
+    /// When the last writes must be synced or confirmed, even if nothing more is written.
     pub(super) fn deadline(&self) -> Option<Instant> {
         if let Pace::Every(interval) = self.pace {
             let writing = self.writing.lock();
@@ -73,25 +74,25 @@ impl Desk {
         self.unvouched.load(Ordering::Acquire).then(|| Instant::now() + IDLE)
     }
 
-    /// Vouches for the last group if nothing came for a while.
+    /// Confirms the last group if the log was idle for a while.
     pub(super) fn vouch(&self) -> Result<(), Error> {
         let mut writing = self.writing.lock();
         if !self.unvouched.load(Ordering::Acquire) || writing.latest.elapsed() < IDLE {
             return Ok(());
         }
-        // A log that never syncs has nothing to vouch for.
+        // A log that never syncs has no durable entries to confirm.
         if self.pace == Pace::Never || writing.log.vouch().map_err(fatal)? {
             self.unvouched.store(false, Ordering::Release);
         }
         Ok(())
     }
 
-    /// A group was written: sooner or later somebody has to vouch for it. Says whether that is news.
+    /// Notes that a group was written and has to be confirmed. Returns whether there was none before.
     pub(super) fn note_written(&self) -> bool {
         !self.unvouched.load(Ordering::Acquire) && !self.unvouched.swap(true, Ordering::AcqRel)
     }
 
-    /// The last one to leave makes durable what is left, and tells the others that nothing comes any more.
+    /// Unregisters a committer. The last one syncs the log, refuses waiting callers and stops the checkpointer.
     pub(super) fn leave(&self, shared: &Shared) {
         if self.present.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
@@ -107,7 +108,7 @@ impl Desk {
 }
 
 impl Writing {
-    /// What has to be synced now.
+    /// Returns what has to be synced now.
     pub(super) fn due(&mut self, pace: Pace, written: bool) -> Option<Unsynced> {
         self.unsynced |= written;
         let due = match pace {

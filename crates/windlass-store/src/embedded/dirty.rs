@@ -23,7 +23,8 @@ use super::tables::ids::Dated;
 /// The index's lanes that are not for ready tasks.
 pub(super) const WAKE_LANE: u32 = 0;
 pub(super) const PRUNE_LANE: u32 = 1;
-/// Tasks that wait for a duration, by elapsed time; behind all lanes of ready tasks, whose numbers older directories have.
+/// The lane of tasks that wait for a duration, by elapsed time. Its number is above all lanes of ready tasks, so that the
+/// numbers in older directories stay valid.
 pub(super) const ELAPSED_LANE: u32 = KEYED_LANES - 1;
 /// Tasks that ended and have yet to tell those who wait for them, by number.
 pub(super) const TELL_LANE: u32 = 2;
@@ -174,7 +175,7 @@ impl Dirty {
         self.bytes
     }
 
-    /// What is in memory and not in the tables.
+    /// The size of the changed tasks that are in memory and not in the tables.
     pub(super) fn unsaved_bytes(&self) -> usize {
         self.bytes + self.frozen_bytes
     }

@@ -1,43 +1,35 @@
-//! How far elapsed time had come, for the process that follows.
+//! How far elapsed time has come, for the process that follows.
 //!
-//! The wall clock says that as long as it is not behind elapsed time, so a stamp is written only while it is: after it was set back
-//! and before it has caught up. The file is replaced as a whole. Without it, or with one that is damaged, elapsed time begins at the
-//! wall clock again: durations end later by as much as that was set back, and nothing else is lost.
+//! The file `ELAPSED` is replaced at every checkpoint, when the store closes, and while the wall clock is behind elapsed time. A
+//! process that starts goes on from there or from the wall clock, whichever is later. So a machine that starts with a clock in the
+//! past still counts from where it was. Without the file, or with a damaged one, elapsed time begins at the wall clock:
+//! durations may then end later, and nothing else is lost.
 
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 
 use super::engine::Shared;
 use crate::clock::Clock;
 
-const NAME: &str = "ELAPSED";
+pub(super) const NAME: &str = "ELAPSED";
 
-/// Has the clock go on from where the process before this one was.
+/// Sets the clock to where the process before this one was.
 pub(super) fn resume(dir: &Path, clock: &dyn Clock) {
     let Ok(text) = fs::read_to_string(dir.join(NAME)) else { return };
     match read(&text) {
         Some(elapsed) => clock.resume(elapsed),
         None => {
-            tracing::warn!(path = %dir.join(NAME).display(), "a damaged stamp of elapsed time is ignored")
+            tracing::warn!(path = %dir.join(NAME).display(), "a damaged record of elapsed time is ignored")
         }
     }
 }
 
-/// Writes down where elapsed time is, if the wall clock would not say so.
-pub(super) async fn keep(shared: Arc<Shared>) {
-    let now = shared.clock.now();
-    if now.ahead <= 0 {
-        return;
+/// Records where elapsed time is. A failure is only logged, because nothing but durations depends on it.
+pub(super) fn keep(shared: &Shared) {
+    if let Err(error) = replace(shared.space.dir(), &write(shared.clock.now().elapsed())) {
+        tracing::warn!(%error, "cannot record elapsed time; delays may end later after a restart");
     }
-    let replaced = move || replace(shared.space.dir(), &write(now.elapsed()));
-    let error = match tokio::task::spawn_blocking(replaced).await {
-        Ok(Ok(())) => return,
-        Ok(Err(error)) => error.to_string(),
-        Err(error) => error.to_string(),
-    };
-    tracing::warn!(error, "cannot write down elapsed time; after a restart delays may end later");
 }
 
 fn replace(dir: &Path, text: &str) -> std::io::Result<()> {

@@ -54,7 +54,7 @@ pub(super) struct Shared {
     /// Signalled when a group has been applied: the next one is due.
     pub(super) turn: Condvar,
     pub(super) limited: Limited,
-    /// Whether groups are applied before they are synced. A checkpoint syncs the log first then.
+    /// Whether groups are applied before they are synced. If so, a checkpoint syncs the log first.
     pub(super) log_lags: bool,
     pub(super) backups: Backups,
     pub(super) store: StoreId,
@@ -105,7 +105,7 @@ impl Shared {
         self.turn.notify_all();
     }
 
-    /// Whether new tasks must wait for room. Then a checkpoint is due: it may give some back.
+    /// Whether new tasks must wait for disk space. If so, it requests a checkpoint, which may free some.
     pub(super) fn is_short(&self) -> bool {
         let short = self.space.is_short();
         if short {
@@ -114,7 +114,7 @@ impl Shared {
         short
     }
 
-    /// Lets in a submit of this size, as [`Shared::is_short`] does.
+    /// Admits a submit of this size. If there is no room, it requests a checkpoint, as [`Shared::is_short`] does.
     pub(super) fn admit(&self, bytes: usize) -> Result<Admitted<'_>, Error> {
         self.space.admit(bytes).inspect_err(|_| self.bell.free_soon())
     }

@@ -204,7 +204,7 @@ pub(super) fn write(write: &WriteTransaction, delta: &Delta) -> Result<(), Error
     shares::write(write, &delta.shares)
 }
 
-/// The limit in a row, if that is what the row has.
+/// Decodes the limit in a row; `None` if the row holds something else.
 pub(super) fn limit_of(key: &str, bytes: &[u8]) -> Result<Option<SetLimit>, Undecodable> {
     let mut book = Book::default();
     book.add(key, bytes)?;

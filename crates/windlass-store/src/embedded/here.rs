@@ -47,7 +47,7 @@ impl Drop for Place {
 }
 
 impl EmbeddedStore {
-    /// Leaves a command to the threads of the store, and waits for its answer.
+    /// Sends a command to the threads of the store, and waits for its answer.
     pub(super) async fn send<T>(
         &self,
         command: Command,

@@ -34,17 +34,17 @@ pub(super) struct Identity {
 /// How far a directory has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Of an earlier format: to be upgraded.
+    /// The directory has an earlier format and must be upgraded.
     Earlier,
-    /// Nothing was acknowledged yet: what is missing is created.
+    /// The store is being created. Nothing was acknowledged yet, and missing files are created.
     Creating,
-    /// Everything must be there.
+    /// The store is complete. A missing file is damage.
     Complete,
 }
 
 impl Identity {
-    /// Reads what the directory is, and makes a new store of an empty one. A directory of a version that this one cannot
-    /// read is left untouched.
+    /// Reads the identity of a directory, and begins a new store in an empty one. A directory of a version that this program
+    /// cannot read is left untouched.
     pub(super) fn read(dir: &Path) -> Result<Identity, Error> {
         let path = dir.join("FORMAT");
         let text = match fs::read_to_string(&path) {

@@ -99,7 +99,7 @@ struct State {
     latest: usize,
     /// What a group took lately to become durable.
     took: Duration,
-    /// Somebody who waits has to look when it should wake up.
+    /// A waiting thread must compute its deadline again.
     nudged: bool,
 }
 
@@ -206,7 +206,7 @@ impl Inbox {
         }
     }
 
-    /// Lets one of those who wait return, to wait until another time.
+    /// Wakes one waiting thread, so that it waits with a new deadline.
     pub(super) fn nudge(&self) {
         self.state.lock().nudged = true;
         self.filled.notify_one();

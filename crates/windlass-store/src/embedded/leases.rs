@@ -11,7 +11,7 @@ pub(super) struct Leases {
     deadlines: BTreeSet<(u64, u64)>,
     /// What the reaper waits for.
     awaited: u64,
-    /// The end of the last pause of the process that leases were renewed for.
+    /// The end of the last pause of the process for which leases were renewed.
     resumed: u64,
 }
 
@@ -76,7 +76,7 @@ impl Leases {
         Some(held.expires_at)
     }
 
-    /// Gives every lease one fresh window after a pause that ended then: extensions may wait in sockets that nobody read.
+    /// Gives every lease one fresh window after a pause that ended at `resumed`. During a pause extensions wait unread.
     pub(super) fn renew(&mut self, resumed: u64, now: Now) {
         if resumed <= self.resumed {
             return;

@@ -314,7 +314,7 @@ impl Machine {
         self.dirty.bytes()
     }
 
-    /// What a crash would take from the log: changed tasks that no table has.
+    /// The size of the changed tasks that are in the log and in no table.
     pub(super) fn unsaved_bytes(&self) -> usize {
         self.dirty.unsaved_bytes()
     }
@@ -324,7 +324,7 @@ impl Machine {
         self.dirty.len()
     }
 
-    /// The blocks that a checkpoint would write, and the tables that have them.
+    /// The blocks that a checkpoint would write, and the tables that hold them now.
     pub(super) fn touched(&self) -> (Vec<Touched>, Arc<Snapshot>) {
         (self.dirty.touched(), Arc::clone(&self.snapshot))
     }

@@ -1,7 +1,7 @@
 //! The mark of a data directory that a migration is filling.
 //!
-//! It is on the disk before the first task is copied, and goes when the copy was compared with its source and found equal. Until then
-//! the directory holds a part of the tasks and looks like a store that has all of them, so only a migration may open it.
+//! The mark is on the disk before the first task is copied, and is removed when the copy was compared with its source and found
+//! equal. Until then the directory has a part of the tasks but looks complete, so only a migration may open it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use super::open::Options;
 use crate::store::Error;
 
 const MARK: &str = "MIGRATING";
-/// A name of the source longer than this is cut when it is read: the file may be anything.
+/// A longer name of the source is cut when it is read, because the file could hold anything.
 const SOURCE_BYTES_MAX: usize = 4096;
 
 /// The source of the migration that is filling a directory, if there is one.
@@ -20,7 +20,7 @@ pub fn source(dir: &Path) -> Result<Option<String>, Error> {
     match fs::read(&path) {
         Ok(bytes) => {
             let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SOURCE_BYTES_MAX)]);
-            // Its text may be missing after a power cut. That it is there is what counts.
+            // The text may be missing after a power cut. The file alone is the mark.
             let text = text.trim();
             Ok(Some(if text.is_empty() { "an unknown source".to_owned() } else { text.to_owned() }))
         }
@@ -29,7 +29,7 @@ pub fn source(dir: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-/// Marks a directory durably. Its store must be open, so that nobody else can use it, and without tasks.
+/// Marks a directory durably. Its store must have no tasks, and must be open so that no other process can use it.
 pub fn begin(dir: &Path, source: &str) -> Result<(), Error> {
     let path = dir.join(MARK);
     let written = File::create(&path).and_then(|mut file| {
@@ -40,7 +40,7 @@ pub fn begin(dir: &Path, source: &str) -> Result<(), Error> {
     sync(dir)
 }
 
-/// The copy is whole.
+/// Removes the mark, because the copy is complete.
 pub fn end(dir: &Path) -> Result<(), Error> {
     let path = dir.join(MARK);
     match fs::remove_file(&path) {

@@ -14,7 +14,7 @@ use windlass_core::{Change, Payload};
 
 use super::EmbeddedStore;
 use super::backup::{self, Backups};
-use super::checkpoint::{self, Bell};
+use super::checkpoint::{self, Bell, Saved};
 use super::command::Command;
 use super::desk::{COMMITTERS, Desk};
 use super::elapsed;
@@ -46,8 +46,8 @@ pub struct Options {
     pub durability: Durability,
     /// Of a file of the log. A file of blocks takes twice as much.
     pub segment_bytes: u64,
-    /// New tasks are refused while less than this would be free on the disk with everything saved. Below
-    /// [`super::reserve_bytes_min`] a checkpoint may not have room to begin before the log is full.
+    /// New tasks are refused while less than this would be free on the disk with everything saved. With less than
+    /// [`super::reserve_bytes_min`] there may be no room for a checkpoint before the log is full.
     pub disk_reserve_bytes: u64,
     /// Memory for changed tasks before a checkpoint begins. A task that ends before that is saved once instead of twice, so on
     /// a busy broker this is what it may take, about half a second of work; more than 8 MiB do not stay longer than a
@@ -62,7 +62,7 @@ pub struct Options {
     pub verify_bytes: u64,
     /// How much of each order (the ready tasks of a queue and type, the timers) is kept in memory.
     pub window_entries: usize,
-    /// Whether it may be the destination of a migration that did not finish ([`migration`]).
+    /// Whether to open also the destination of a migration that did not finish ([`migration`]).
     pub unfinished: bool,
 }
 
@@ -92,7 +92,7 @@ impl EmbeddedStore {
     }
 }
 
-/// Says what can be done about a directory that is refused.
+/// Adds to the error what an operator can do about a damaged directory.
 fn advise(error: Error) -> Error {
     let Error::Damaged(words) = error else { return error };
     Error::Damaged(format!(
@@ -123,7 +123,7 @@ impl Threads {
 }
 
 impl Drop for EmbeddedStore {
-    /// The threads end by themselves; whoever needs the directory at once calls `close`.
+    /// The threads end on their own, some time later. To use the directory at once, call `close` instead.
     fn drop(&mut self) {
         self.shared.inbox.close(Error::Closed);
         self.shared.backups.close();
@@ -190,7 +190,7 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
     start(&options, shared, tables, log, lock)
 }
 
-/// Opens the log and applies what the tables do not contain. The log of an earlier format is saved whole and removed first.
+/// Opens the log and applies what the tables do not contain. A log of an earlier format is saved to the tables and removed.
 fn replay(
     options: &Options,
     shared: &Arc<Shared>,
@@ -199,7 +199,10 @@ fn replay(
 ) -> Result<Log, Error> {
     let mut log = open_log(options, shared, tables, identity)?;
     if identity.stage == Stage::Earlier {
-        checkpoint::save(shared, tables, None)?;
+        // The log is removed next, so the tables must hold everything.
+        if checkpoint::save(shared, tables, None)? == Saved::NoRoom {
+            return Err(Error::NoSpace);
+        }
         drop(log);
         log::remove_segments(&options.dir.join("log")).map_err(log_error)?;
         identity.stage = Stage::Creating;

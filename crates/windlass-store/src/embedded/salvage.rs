@@ -1,22 +1,22 @@
-//! Copying what is provably whole out of a store that is refused, into a new one.
+//! Copies the provably intact data of a refused store into a new store.
 //!
-//! The source is locked and only read; whatever needs a file that can be written works on a copy below the destination. There
-//! are two ways, and then a common rest:
+//! The source is locked and only read. Code that needs a writable file works on a copy below the destination. There are two ways
+//! to begin, and then a common third step:
 //!
 //! 1. **The tables are whole** (`whole.rs`). They are copied, get a new store id, and the intact log behind them is written
 //!    into a new log. Opening that replays it as always, so the copy is exact up to the first hole in the log.
 //! 2. **The tables are damaged** (`rows.rs`, `refill.rs`). Each task whose record and body pass their checksums is put into a
 //!    new store as the last checkpoint saw it, and so is everything else that has a checksum.
-//! 3. **The rest of the log** (`rest.rs`): intact entries behind a hole, or behind a checkpoint that was not whole. Tasks are
-//!    added as they were submitted. A change is made if it was decided on the very revision that the task has. A claim
-//!    cannot be repeated, because the tasks that it chose depend on all others; tasks that changed after it are
-//!    reported as older than they were.
+//! 3. **The rest of the log** (`rest.rs`): intact entries after a hole, or after a checkpoint that was damaged. Tasks are
+//!    added as they were submitted. A change is applied if it was decided on the revision that the task has. A claim
+//!    cannot be replayed, because the tasks that it chose depend on all other tasks. Tasks that changed after a claim are
+//!    reported as being in an earlier state.
 //!
-//! No token of the source is accepted by the copy: running tasks are given back, since another worker may have had
-//! them in what is lost, and the next claim number is raised by 2³². A task whose dependency is lost is cancelled with
-//! the reason `dependency`; a retry runs it without waiting for what is gone.
+//! The copy accepts no token of the source: running tasks are released, because the lost data may have given them to
+//! another worker, and the next claim number is raised by 2³². A task whose dependency is lost is cancelled with the
+//! reason `dependency`; a retry runs it without waiting for the lost task.
 //!
-//! Until everything is done, the copy is in a folder of its own below the destination, which is no store before that.
+//! Until everything is done, the copy is in a folder below the destination, and the destination is not a store.
 
 mod evidence;
 mod finish;
@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 use self::evidence::Evidence;
 use self::rest::Rest;
+use super::elapsed;
 use super::identity::SALVAGE_FOLDER;
 use super::open::{io_error, lock, log_error};
 use super::{EmbeddedStore, Options as StoreOptions};
@@ -47,24 +48,24 @@ pub struct Options {
     pub from: PathBuf,
     /// An empty or missing directory.
     pub to: PathBuf,
-    /// Of a file of the new log.
+    /// The size of a file of the new log.
     pub segment_bytes: u64,
 }
 
-/// How far it is.
+/// The progress of a salvage.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     pub step: &'static str,
     pub done: u64,
 }
 
-/// What the caller is told on the way.
+/// Receives progress and losses while the salvage runs.
 pub trait Watch: Send {
     fn progress(&mut self, progress: Progress);
     fn loss(&mut self, loss: Loss);
 }
 
-/// Copies what is whole. Losses are reported as they are found.
+/// Copies the intact data. Losses are reported as they are found.
 pub async fn salvage(
     options: &Options,
     clock: Arc<dyn Clock>,
@@ -93,7 +94,7 @@ async fn run(
     let new = work.join("new");
     let (store, intact) = match exact(options, &evidence, &new, &clock, watch, &mut report).await {
         Ok(begun) => begun,
-        // A disk that is full is no damage.
+        // A full disk is not damage.
         Err(error @ Error::NoSpace) => return Err(error),
         Err(error) => {
             report.tables = Some(error.to_string());
@@ -105,7 +106,7 @@ async fn run(
         }
     };
     evidence.report(watch, &mut report);
-    let mut rest = Rest::new(&*store, watch, &mut report);
+    let mut rest = Rest::new(&*store, clock.now().stamp(), watch, &mut report);
     let done = rest.take(intact).await;
     let done = match done {
         Ok(()) => finish::release_running(&*store, &clock, &mut report).await,
@@ -118,7 +119,7 @@ async fn run(
     Ok(report)
 }
 
-/// The exact copy, as far as the log is without a hole: from the tables, or from a log that begins with the first entry.
+/// Makes an exact copy up to the first hole in the log: from the tables, or from a log that begins with the first entry.
 async fn exact(
     options: &Options,
     evidence: &Evidence,
@@ -163,6 +164,8 @@ async fn exact(
 }
 
 async fn open(options: &Options, dir: &Path, clock: &Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, Error> {
+    // Without it durations may end later, and nothing is lost.
+    let _ = fs::copy(options.from.join(elapsed::NAME), dir.join(elapsed::NAME));
     let options = StoreOptions {
         // Everything is synced once, at the end.
         durability: Durability::Os,
@@ -174,7 +177,7 @@ async fn open(options: &Options, dir: &Path, clock: &Arc<dyn Clock>) -> Result<A
     EmbeddedStore::open(options, Arc::clone(clock)).await
 }
 
-/// The folder to work in. One that a killed run left is emptied.
+/// Creates the folder to work in. A folder that a killed run left is emptied.
 fn begin(to: &Path) -> Result<PathBuf, Error> {
     fs::create_dir_all(to).map_err(io_error("make", to))?;
     for entry in fs::read_dir(to).map_err(io_error("list", to))? {

@@ -1,12 +1,12 @@
 //! Watching the room on the disk, so that work under way can be finished when it runs out.
 //!
 //! New tasks are refused while less than the reserve would be free once everything accepted is in the tables. The reserve is for
-//! what must go on: reports of running work, and the checkpoints that let the log be used again.
+//! work that must continue: reports of running tasks, and the checkpoints that let log files be reused.
 //!
-//! A checkpoint that runs out of room half-way ends the store, because nobody knows what is on the disk then. So it begins only
-//! if the room for all that it may write is there ([`Space::has_room_for`]), beside the files that the log may take meanwhile. What
-//! was accepted and is not saved yet counts as taken already, with what redb adds to it ([`debt`]). Thus a reserve of
-//! [`reserve_bytes_min`] is enough for every checkpoint, whatever its size.
+//! A checkpoint that runs out of room half-way stops the store, because the state on the disk is then unknown. So it begins only
+//! if there is room for all that it may write ([`Space::has_room_for`]) and for the files that the log may create meanwhile.
+//! Tasks that are accepted and not yet saved count as disk space in use, with the overhead of redb ([`debt`]). Thus a reserve
+//! of [`reserve_bytes_min`] is enough for every checkpoint, whatever its size.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,20 +22,20 @@ const CHECK_INTERVAL_MS: u64 = 20;
 /// unless it is older than this: then each asks for itself.
 const BELIEVED_MS: u64 = 200;
 
-/// While the disk is short a checkpoint comes this soon after a change or a refused task: it may give room back.
+/// While the disk is short, a checkpoint runs this soon after a change or a refused task, because it may free space.
 pub(super) const SHORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Pages of the tree that a checkpoint writes whatever its size: the ways to what changed, and which pages are free.
+/// Tree pages that every checkpoint writes, whatever its size: the paths to changed pages, and the list of free pages.
 const TREE_BYTES: u64 = 4 << 20;
-/// Files that the log may take while a checkpoint is written: one ahead of need, and one on the spot.
+/// Files that the log may create during a checkpoint: one in advance, and one when it is needed.
 const LOG_FILES: u64 = 2;
-/// What was accepted since the disk was last looked at, and reports of running work.
+/// Room for tasks that were accepted since the disk was last checked, and for reports of running work.
 const SLACK_BYTES: u64 = 4 << 20;
 
-/// Less than this is not saved early.
+/// Changes smaller than this do not cause an early checkpoint.
 const TIGHT_BYTES_MIN: u64 = 1 << 20;
 
-/// The least reserve with which no checkpoint runs out of room, for files of the log of this size.
+/// The smallest reserve with which no checkpoint runs out of room, for log files of this size.
 pub fn reserve_bytes_min(segment_bytes: u64) -> u64 {
     log_bytes(segment_bytes).saturating_add(TREE_BYTES + SLACK_BYTES)
 }
@@ -44,17 +44,17 @@ fn log_bytes(segment_bytes: u64) -> u64 {
     LOG_FILES.saturating_mul(segment_bytes)
 }
 
-/// What the tables take for this much of changed tasks in memory. redb gives a value a page of a power of two.
+/// The disk space that changed tasks of this size will take in the tables. redb rounds pages up to a power of two.
 fn debt(unsaved_bytes: u64) -> u64 {
     unsaved_bytes.saturating_mul(2)
 }
 
-/// What a checkpoint may write at most.
+/// The most that a checkpoint may write.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Need {
-    /// Of changed tasks in memory.
+    /// The size of the changed tasks in memory.
     pub(super) unsaved_bytes: u64,
-    /// Of what did not change and is written again with its neighbours.
+    /// The size of unchanged data that is rewritten because a neighbour changed.
     pub(super) rewritten_bytes: u64,
 }
 
@@ -68,11 +68,11 @@ impl Need {
 pub(super) struct Space {
     dir: PathBuf,
     reserve_bytes: u64,
-    /// For the log while a checkpoint is written.
+    /// Room for the log while a checkpoint is written.
     log_bytes: u64,
-    /// Changed tasks in memory, as of the last group or checkpoint.
+    /// The size of the changed tasks in memory, as of the last group or checkpoint.
     unsaved: AtomicU64,
-    /// Submits that were let in and are not answered.
+    /// The size of the submits that were admitted and are not answered yet.
     coming: AtomicU64,
     since: Instant,
     /// What the system answered last, and when it was asked. Every submit looks, so nobody has to wait for who asks.
@@ -83,7 +83,7 @@ pub(super) struct Space {
     refused: AtomicBool,
 }
 
-/// A submit that was let in, until it is answered.
+/// A submit that was admitted. It counts until it is answered and dropped.
 #[derive(Debug)]
 pub(super) struct Admitted<'a> {
     space: &'a Space,
@@ -125,7 +125,7 @@ impl Space {
         }
     }
 
-    /// This much of changed tasks is in memory.
+    /// Records the size of the changed tasks in memory.
     pub(super) fn note_unsaved(&self, bytes: usize) {
         self.unsaved.store(bytes as u64, Ordering::Relaxed);
     }
@@ -139,19 +139,20 @@ impl Space {
         self.is_short_with(0)
     }
 
-    /// Lets in a submit of this size, unless the reserve would suffer.
+    /// Admits a submit of this size, unless it would use the reserve.
     pub(super) fn admit(&self, bytes: usize) -> Result<Admitted<'_>, Error> {
         let bytes = bytes as u64;
         let coming = self.coming.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let admitted = Admitted { space: self, bytes };
-        // Once in the log, and then in the tables.
+        // A task is written once to the log and once to the tables.
         if self.is_short_with(coming.saturating_add(debt(coming))) {
             return Err(Error::NoSpace);
         }
         Ok(admitted)
     }
 
-    /// Whether what is not saved takes half of the room that new tasks have left. Saved it takes less, so they are refused later.
+    /// Whether unsaved changes take half of the room that is left for new tasks. Saving them early takes less room, so that
+    /// new tasks are refused later.
     pub(super) fn is_tight(&self) -> bool {
         let unsaved = self.unsaved.load(Ordering::Relaxed);
         let left = self.free().saturating_sub(self.reserve_bytes);
@@ -163,15 +164,20 @@ impl Space {
         self.free() < self.reserve_bytes.saturating_add(owed).saturating_add(coming)
     }
 
-    /// Whether a checkpoint can be written to its end. The system is asked, since an older answer may be wrong by now.
+    /// Whether there is room for a whole checkpoint. It asks the system, because an older answer may be wrong by now.
     pub(super) fn has_room_for(&self, need: Need) -> bool {
-        let now = self.since.elapsed().as_millis() as u64;
-        let fits = self.fits(need, self.ask(now));
+        let fits = self.fits_now(need);
         self.refused.store(!fits, Ordering::Relaxed);
         fits
     }
 
-    /// Whether the last checkpoint that was tried had room.
+    /// The same, without a note of the answer.
+    pub(super) fn fits_now(&self, need: Need) -> bool {
+        let now = self.since.elapsed().as_millis() as u64;
+        self.fits(need, self.ask(now))
+    }
+
+    /// Whether the last check before a checkpoint found enough room.
     pub(super) fn had_room(&self) -> bool {
         !self.refused.load(Ordering::Relaxed)
     }
@@ -180,7 +186,8 @@ impl Space {
         free >= need.bytes().saturating_add(self.log_bytes)
     }
 
-    /// For what may be moved in a checkpoint. A part of what is free, because the rest has to be enough for the log and the next checkpoint.
+    /// The room for blocks that a checkpoint may move. It is a part of the free space, because the rest must be enough for the
+    /// log and the next checkpoint.
     pub(super) fn room(&self, need: Need) -> Room {
         let rest = self.free().saturating_sub(need.bytes().saturating_add(self.log_bytes));
         Room { short: self.is_short(), bytes: rest / 2 }
@@ -228,7 +235,7 @@ mod tests {
 
     const SEGMENT: u64 = 4 << 20;
 
-    /// On a disk with this much free, which nobody asks about again.
+    /// A disk with this much free space, which is not asked again.
     fn space(free: u64, reserve_bytes: u64) -> Space {
         let space = Space::new(PathBuf::from("/"), reserve_bytes, SEGMENT);
         space.free.store(free, Ordering::Relaxed);

@@ -111,7 +111,7 @@ impl Snapshot {
         })
     }
 
-    /// All of it, table by table.
+    /// Everything in the snapshot, table by table.
     pub(super) fn view(&self) -> View<'_> {
         View { read: &self.read, files: &self.files }
     }
@@ -149,14 +149,14 @@ impl Snapshot {
         Ok(Some(bytes))
     }
 
-    /// What a block takes; nothing if it is not there.
+    /// The stored size of a block; 0 if there is none.
     pub(super) fn stored_bytes(&self, block: u64) -> Result<u64, Error> {
         let Some(value) = self.tasks.get(block).map_err(failed("look up a block"))? else { return Ok(0) };
         let place = Place::read(block, value.value())?;
         Ok(place.map_or(value.value().len() as u64, Place::block_bytes))
     }
 
-    /// How many ids are in a table where each has a row of its own.
+    /// The number of ids in the table where each id has a row.
     pub(super) fn ids_len(&self) -> Result<u64, Error> {
         self.ids.len().map_err(failed("count ids"))
     }

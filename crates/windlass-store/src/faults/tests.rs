@@ -1,4 +1,4 @@
-//! Faults that come when they are asked for.
+//! Tests of the store that injects faults.
 
 use super::*;
 use crate::clock::ManualClock;

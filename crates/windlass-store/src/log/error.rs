@@ -1,10 +1,10 @@
-//! Why the log did not do what it was asked.
+//! Errors of the log.
 
 use super::{MAX_BATCH_BYTES, MAX_BATCH_ENTRIES, VisitError};
 use std::io;
 use std::path::PathBuf;
 
-/// Why the log did not do what it was asked.
+/// An error of the log.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused.
@@ -12,18 +12,18 @@ pub enum Error {
     Io {
         /// What was tried.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// There is no room for a new segment; nothing was written and the log is still usable.
     #[error("no space left for {path}")]
     NoSpace {
-        /// The file there was no room for.
+        /// The file that there was no room for.
         path: PathBuf,
     },
-    /// An earlier write or sync failed, and what is on disk is unknown until the log is opened again.
+    /// An earlier write or sync failed. What is on the disk is unknown until the log is opened again.
     #[error("the log is closed because an earlier write or sync failed")]
     Poisoned,
     /// An entry that was durable is not readable any more.
@@ -31,7 +31,7 @@ pub enum Error {
     Damaged {
         /// The damaged file.
         segment: PathBuf,
-        /// Where in the file.
+        /// The position in the file.
         offset: u64,
         /// The first entry that is missing.
         index: u64,
@@ -50,7 +50,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// A segment is shorter than it was made.
+    /// A segment is shorter than when it was created.
     #[error("{segment} has {bytes} bytes, but it was created with {whole}: the file was cut short")]
     CutShort {
         /// The file.

@@ -11,8 +11,8 @@
 //! 44 zero u32
 //! 48 payload          entries, each a u32 length and its bytes; zeros up to a multiple of 8
 //! ```
-//! A frame without entries is a *vouch*: it says only how much is durable. An idle log ends with one, so that damage to its
-//! last entries is not taken for a torn write.
+//! A frame without entries is a *vouch*: it only records how much is durable. An idle log ends with one, so that damage to its
+//! last entries is not mistaken for a torn write.
 //!
 //! The header carries a checksum of its own so that it can testify about the entries before it even
 //! where its payload is torn.

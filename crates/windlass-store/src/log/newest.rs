@@ -1,8 +1,8 @@
-//! Which segment is the newest.
+//! The record of the newest segment.
 //!
-//! Segments that are whole cannot tell that another one followed them. So the name of the newest segment is recorded in a
-//! file of its own, before the first entry goes into that segment: a log whose newest segment is missing is damaged, and
-//! so is a log without this record. The file has two slots, which are written in turn. A torn write leaves the other one.
+//! Intact segments do not show whether another segment followed them. So the newest segment is recorded in a file of its
+//! own, before that segment gets its first entry. A log whose newest segment is missing is damaged, and so is a log without
+//! this record. The file has two slots, which are written in turn. A torn write leaves the other slot intact.
 
 use super::segment::sync_dir;
 use super::{Error, StoreId, io_error, sync_file};
@@ -18,7 +18,7 @@ const SLOT_BYTES: usize = 64;
 /// A slot has a block to itself, so that no write touches both.
 const SLOT_STEP: u64 = 4096;
 const CRC_AT: usize = SLOT_BYTES - 4;
-/// Stands for a log that has no segment yet.
+/// The value for a log that has no segment yet.
 const NONE: u64 = u64::MAX;
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) struct Newest {
 }
 
 impl Newest {
-    /// Reads the record without a wish to write it: whose log it is, and its newest segment.
+    /// Reads the record only: the id of the store, and the first entry of the newest segment.
     pub(super) fn peek(dir: &Path) -> Result<Option<(StoreId, Option<u64>)>, Error> {
         let path = dir.join(NAME);
         let file = match File::open(&path) {
@@ -42,7 +42,7 @@ impl Newest {
         Ok(slot.map(|slot| (slot.store, (slot.first != NONE).then_some(slot.first))))
     }
 
-    /// Reads the record, or returns `None` if there is none or neither slot is whole.
+    /// Reads the record. Returns `None` if there is none or neither slot is intact.
     pub(super) fn read(dir: &Path, store: StoreId) -> Result<Option<Newest>, Error> {
         let path = dir.join(NAME);
         let file = match File::options().read(true).write(true).open(&path) {
@@ -62,7 +62,7 @@ impl Newest {
         let path = dir.join(NAME);
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
         let file = file.map_err(io_error("create", &path))?;
-        // Both slots have their blocks from the start, so that a full disk cannot refuse one later.
+        // Both slots are allocated from the start, so that a full disk cannot refuse a write later.
         file.write_all_at(&[0; 2 * SLOT_STEP as usize], 0).map_err(io_error("write", &path))?;
         let mut newest = Newest { file, path, store, sequence: 0, first: None };
         newest.write(first)?;
@@ -124,7 +124,7 @@ impl Slot {
     }
 }
 
-/// The slot that was written last, of those that are whole.
+/// The intact slot that was written last.
 fn latest(file: &File, path: &Path) -> Result<Option<Slot>, Error> {
     let mut latest: Option<Slot> = None;
     for nth in 0..2 {

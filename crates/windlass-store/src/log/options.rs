@@ -1,20 +1,20 @@
-//! How a log is kept, and what its directory must hold.
+//! The options of a log, and what its directory must hold.
 
 use super::StoreId;
 use std::path::PathBuf;
 
-/// How a log is kept.
+/// The options of a log.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where the segments are; made if missing.
+    /// The directory of the segments, created if it is missing.
     pub dir: PathBuf,
     /// Size of a segment file.
     pub segment_bytes: u64,
-    /// Files kept prepared ahead of need.
+    /// How many segment files are prepared in advance.
     pub spare_segments: usize,
     /// Whether [`super::Log::sync`] reaches the disk.
     pub sync: SyncMode,
-    /// Write past the page cache where that is possible: best if every append is followed by a sync.
+    /// Whether to bypass the page cache where possible. This is best if every append is followed by a sync.
     pub direct: bool,
     /// The store that the log belongs to.
     pub store: StoreId,
@@ -23,7 +23,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The usual sizes, durable.
+    /// The default sizes, with syncs.
     pub fn new(dir: impl Into<PathBuf>) -> Options {
         let dir = dir.into();
         Options {
@@ -43,10 +43,10 @@ impl Options {
 pub enum Expected {
     /// The store is being created, so the log may not be there yet.
     Nothing,
-    /// The log was here before. A log that is missing, or that ends before the first entry asked for, is damaged.
+    /// The log existed before. A log that is missing, or that ends before the first entry asked for, is damaged.
     Log,
-    /// The log may be of the version before, without store ids, sizes and the record of the newest segment. It is only read:
-    /// what is appended goes to a new segment.
+    /// The log may have the previous version, without store ids, sizes and the record of the newest segment. It is only read:
+    /// new entries go to a new segment.
     Earlier,
 }
 
@@ -55,6 +55,6 @@ pub enum Expected {
 pub enum SyncMode {
     /// [`super::Log::sync`] returns when the disk has everything.
     Always,
-    /// The operating system writes when it likes; a power cut may lose everything since the last opening.
+    /// The operating system decides when to write. A power cut may lose everything since the log was opened.
     Never,
 }

@@ -39,13 +39,13 @@ pub(super) struct Recovered {
     pub(super) replayed_bytes: u64,
 }
 
-/// What the log must reach.
+/// What the log must contain.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
     pub(super) replay_from: u64,
     /// The first entry of the newest segment, where that is recorded.
     pub(super) newest: Option<u64>,
-    /// Whether a log that ends before `replay_from` is damaged. In earlier formats it could be a power cut.
+    /// Whether a log that ends before `replay_from` is damaged. In earlier formats a power cut could cause that.
     pub(super) reaches: bool,
 }
 

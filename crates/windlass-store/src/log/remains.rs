@@ -1,8 +1,9 @@
-//! What is left of a log that is refused.
+//! Reads what is left of a log that is refused.
 //!
-//! The files are only read. Each frame carries a checksum and the salt of its segment's life, so an intact frame proves its
-//! entries wherever it is found, also behind a hole. Two rules keep out what never counted: a frame must carry the salt of its
-//! segment, and it must come before the first entry of the next segment, which replaced whatever a crash left there.
+//! The files are only read. Each frame carries a checksum and the salt of its segment, which changes when the file is reused. So
+//! an intact frame proves its entries wherever it is found, also after a hole. Two rules exclude frames that never counted: a
+//! frame must carry the salt of its segment, and it must come before the first entry of the next segment, which replaced what a
+//! crash left there.
 
 use super::frame::{ALIGN, Entries, HEAD_BYTES, Head};
 use super::newest::Newest;
@@ -14,7 +15,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// How much is read at once in search of the next frame.
+/// How much is read at once when searching for the next frame.
 const SEARCH_BYTES: usize = 1 << 20;
 
 /// The readable segments of a log directory.
@@ -22,13 +23,13 @@ const SEARCH_BYTES: usize = 1 << 20;
 pub(crate) struct Remains {
     dir: PathBuf,
     pieces: Vec<Piece>,
-    /// Files that hold nothing readable, or less than they did, and why.
+    /// Files of which all or a part cannot be read, and why.
     pub(crate) broken: Vec<(PathBuf, String)>,
     /// The store and the first entry of the newest segment, as recorded.
     newest: Option<(StoreId, Option<u64>)>,
 }
 
-/// A segment whose frames can be told from others.
+/// A segment whose salt is known, so that its frames can be recognised.
 #[derive(Debug, Clone)]
 struct Piece {
     path: PathBuf,
@@ -43,7 +44,8 @@ struct Piece {
 }
 
 impl Remains {
-    pub(crate) fn list(dir: &Path) -> Result<Remains, Error> {
+    /// Lists what is left of a log. A log of an earlier version has no record of its newest segment.
+    pub(crate) fn list(dir: &Path, earlier: bool) -> Result<Remains, Error> {
         let (pieces, broken, newest) = (Vec::new(), Vec::new(), Newest::peek(dir)?);
         let mut remains = Remains { dir: dir.to_owned(), pieces, broken, newest };
         let files = match fs::read_dir(dir) {
@@ -61,7 +63,7 @@ impl Remains {
                 remains.add(first, path)?;
             }
         }
-        if remains.newest.is_none() {
+        if remains.newest.is_none() && !earlier {
             remains.broken.push((dir.join(super::newest::NAME), "it is missing or damaged".to_owned()));
         }
         remains.pieces.sort_by_key(|piece| piece.first);
@@ -81,7 +83,7 @@ impl Remains {
                     let words = format!("it has {bytes} of {} bytes", header.bytes);
                     self.broken.push((path.clone(), words));
                 }
-                // The header is proof of what the file is, the name is not.
+                // The header proves what the file is; its name does not.
                 if header.first != first {
                     let words = format!("it is the segment that begins with entry {}", header.first);
                     self.broken.push((path.clone(), words));
@@ -89,7 +91,7 @@ impl Remains {
                 self.pieces.push(piece(header.first, header.salt, Some(header.store), header.durable));
             }
             Ok(None) | Err(Error::Version { .. }) => {
-                // The first frame tells the salt, if it is the one that must be there.
+                // The first frame has the salt, if it is the frame that must be there.
                 let mut head = [0; HEAD_BYTES];
                 let read = file.read_exact_at(&mut head, HEADER_BYTES);
                 let head = read.ok().and_then(|()| Head::parse(&head)).filter(|head| head.first == first);
@@ -101,12 +103,12 @@ impl Remains {
         Ok(())
     }
 
-    /// The store that the segments name, if they name one.
+    /// The id of the store that the segments name, if they name one.
     pub(crate) fn store(&self) -> Option<StoreId> {
         self.pieces.iter().find_map(|piece| piece.store)
     }
 
-    /// Leaves out what belongs to another store.
+    /// Drops segments that belong to another store.
     pub(crate) fn keep(&mut self, store: StoreId) {
         let broken = &mut self.broken;
         self.pieces.retain(|piece| {
@@ -135,7 +137,7 @@ impl Remains {
         let newest = self.newest.and_then(|(_, first)| first).unwrap_or(0);
         pieces.reverse();
         let (promised, uncertain) = (durable.max(newest), !self.broken.is_empty());
-        // A log that never had a segment ends nowhere.
+        // A log that never had a segment has no end.
         let reached = if matches!(self.newest, Some((_, None))) { from } else { 1 };
         Intact { pieces, open: None, from, next: from, promised, reached, uncertain, torn: false, held: None }
     }
@@ -144,20 +146,20 @@ impl Remains {
 /// Intact entries in order, with holes where frames are damaged.
 #[derive(Debug)]
 pub(crate) struct Intact {
-    /// Those that are still to be read, the next one last.
+    /// The segments that are still to be read, the next one last.
     pieces: Vec<Piece>,
     open: Option<Open>,
     /// The first entry that was asked for.
     from: u64,
     /// The lowest index that was not returned yet.
     next: u64,
-    /// The index behind the last intact frame, whether its entries were asked for or not.
+    /// The index after the last intact frame, whether its entries were asked for or not.
     reached: u64,
     /// Every entry below this was durable once.
     promised: u64,
-    /// Whether a file is missing or damaged that may have had the end of the log.
+    /// Whether a file that may have had the end of the log is missing or damaged.
     uncertain: bool,
-    /// Whether the last segment ends in something that was a frame.
+    /// Whether the last segment ends in a damaged frame.
     torn: bool,
     held: Option<(u64, Bytes)>,
 }
@@ -171,7 +173,7 @@ struct Open {
 }
 
 impl Intact {
-    /// The next entry and its index.
+    /// Returns the next intact entry and its index.
     pub(crate) fn next(&mut self) -> Result<Option<(u64, Bytes)>, Error> {
         if let Some((index, entry)) = self.held.take() {
             self.next = index + 1;
@@ -210,24 +212,24 @@ impl Intact {
         self.next
     }
 
-    /// Takes back the entry that was returned last, because another one was expected.
+    /// Takes back the last entry, so that `next` returns it again.
     pub(crate) fn put_back(&mut self, entry: (u64, Bytes), expected: u64) {
         self.next = expected;
         self.held = Some(entry);
     }
 
-    /// Whether entries that existed follow the last one returned, at the end: the first one missing, and the end if it is known.
+    /// The range of entries that are missing at the end of the log, if there are any. Its end may be unknown.
     pub(crate) fn missing_at_end(&self) -> Option<(u64, Option<u64>)> {
         match self.promised > self.next {
             true => Some((self.next, Some(self.promised - 1))),
-            // A log that ends before the entries asked for is an old one: nobody knows what came after.
+            // A log that ends before the entries asked for is an old copy: what came after is unknown.
             false => (self.torn || self.uncertain || self.reached < self.from).then_some((self.next, None)),
         }
     }
 }
 
 impl Open {
-    /// The next intact header at or behind the place reached, and its entries if they are whole too.
+    /// The next intact header at or after the current position, with its entries if they are intact too.
     fn frame(&mut self, torn: &mut bool) -> io::Result<Option<(Head, Option<Entries>)>> {
         loop {
             let Some((at, head)) = self.search(torn)? else { return Ok(None) };
@@ -236,7 +238,7 @@ impl Open {
             self.file.read_exact_at(&mut frame, at)?;
             let entries = head.entries(frame.into()).filter(|_| head.first < self.piece.bound);
             *torn = entries.is_none();
-            // Behind a damaged payload the next header is searched for, since its length may be wrong too.
+            // After a damaged payload the next header must be searched for, because the length may be wrong too.
             self.at = at + entries.as_ref().map_or(ALIGN, |_| head.frame_bytes()) as u64;
             if entries.is_some() || head.first < self.piece.bound {
                 return Ok(Some((head, entries)));
@@ -244,7 +246,7 @@ impl Open {
         }
     }
 
-    /// Finds the next intact header of this life.
+    /// Finds the next intact header with the salt of this segment.
     fn search(&self, torn: &mut bool) -> io::Result<Option<(u64, Head)>> {
         let mut from = self.at;
         let mut buffer = vec![0; HEAD_BYTES];

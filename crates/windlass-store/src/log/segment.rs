@@ -8,9 +8,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 pub(super) const HEADER_BYTES: u64 = 4096;
-/// 2: the id of the store and the size of the file.
+/// The version of a segment. Version 2 added the id of the store and the size of the file.
 pub(super) const VERSION: u32 = 2;
-/// Without the id of the store and without the size: read once, when a store is upgraded.
+/// The version without the id of the store and the size. It is read once, when a store is upgraded.
 const VERSION_BEFORE: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"WINDLOG\0";
@@ -83,7 +83,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Refuses a file that is not whole: its header was durable before it got its name, and it had its size before that.
+    /// Opens a segment. It refuses an incomplete file, because a segment gets its size and a durable header before its name.
     fn open(first: u64, path: PathBuf, owner: Option<StoreId>) -> Result<Segment, Error> {
         let file = File::options().read(true).write(true).open(&path).map_err(io_error("open", &path))?;
         let bytes = file.metadata().map_err(io_error("inspect", &path))?.len();

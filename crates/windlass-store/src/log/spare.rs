@@ -39,13 +39,13 @@ impl Reclaimer {
         self.shared.changed.notify_all();
     }
 
-    /// Makes every entry written so far durable, whatever the log's sync mode is: what is saved elsewhere must not be ahead of
-    /// the log.
+    /// Makes every entry written so far durable, whatever the sync mode of the log is. The tables must not be ahead of the
+    /// log.
     pub fn sync(&self) -> Result<(), Error> {
         let live: Vec<PathBuf> = self.shared.state.lock().live.iter().map(|live| live.path.clone()).collect();
         for path in live {
             match File::open(&path) {
-                // Released meanwhile.
+                // The segment was released meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 file => super::sync_file(&file.map_err(io_error("open", &path))?, &path)?,
             }

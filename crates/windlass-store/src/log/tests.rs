@@ -19,7 +19,7 @@ fn small(dir: &Path) -> Options {
     Options { segment_bytes: SMALL, spare_segments: 0, ..Options::new(dir) }
 }
 
-/// A log that was here before.
+/// The options of a log that exists already.
 fn existing(dir: &Path) -> Options {
     Options { expected: Expected::Log, ..small(dir) }
 }

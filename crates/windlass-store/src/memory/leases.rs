@@ -13,7 +13,7 @@ use crate::store::{Due, Expire, Extend, Extended};
 pub(super) struct Leases {
     by_seq: BTreeMap<u64, Held>,
     by_deadline: BTreeSet<(u64, u64)>,
-    /// The end of the last pause of the process that leases were renewed for.
+    /// The end of the last pause of the process for which leases were renewed.
     resumed: u64,
 }
 
@@ -81,7 +81,7 @@ impl Tables {
         Extended::Until { expires_at }
     }
 
-    /// Gives every lease one fresh window after a pause that ended then: extensions may wait in sockets that nobody read.
+    /// Gives every lease one fresh window after a pause that ended at `resumed`. During a pause extensions wait unread.
     pub(super) fn renew_leases(&mut self, resumed: u64, now: Now) {
         if resumed <= self.leases.resumed {
             return;

@@ -17,7 +17,7 @@ use crate::schedules::Schedules;
 use crate::store::{Committed, Due, Ledger, QueueCounts, Signals};
 use crate::waiting::Waiting;
 
-/// Pairs of a time and the `seq` of the task that comes up then.
+/// Pairs of a time and the `seq` of the task that is due then.
 pub(super) type Timers = BTreeSet<(u64, u64)>;
 
 #[derive(Debug)]
@@ -26,9 +26,9 @@ pub(super) struct Tables {
     pub(super) tasks: BTreeMap<u64, Task>,
     pub(super) ids: HashMap<TaskId, u64>,
     pub(super) ready: Ready,
-    /// On the wall clock.
+    /// Timers on the wall clock.
     pub(super) wakes: Timers,
-    /// On elapsed time, as are the prunes.
+    /// Timers on elapsed time, like `prunes`.
     pub(super) counted: Timers,
     pub(super) prunes: Timers,
     pub(super) leases: Leases,
@@ -270,7 +270,7 @@ impl Tables {
         Due { tasks, next: next.map(|at| now.stamp().shown(at)) }
     }
 
-    /// The tasks of `timers` whose time has come, and when the next one comes up.
+    /// The tasks in `timers` whose time has come, and when the next one is due.
     fn come_up(&self, timers: &Timers, limit: usize, now: u64) -> (Vec<Task>, Option<u64>) {
         let tasks: Vec<Task> = timers
             .iter()

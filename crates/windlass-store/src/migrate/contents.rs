@@ -1,4 +1,4 @@
-//! Everything that a store holds, for comparing two of them.
+//! The contents of a store, for comparing two stores.
 
 use windlass_core::flow::Status;
 use windlass_core::operation::Operation;
@@ -8,10 +8,10 @@ use windlass_core::{State, Task, Workflow};
 use super::walk::{Named, Tasks};
 use crate::store::{Error, Ledger, QueueCounts, Store};
 
-/// What is durable of a store: not when leases end, nor progress, which are gone with a restart.
+/// The durable contents of a store. Lease deadlines and progress are not included: a restart drops them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contents {
-    /// Newest first.
+    /// All tasks, newest first.
     pub tasks: Vec<Task>,
     pub queues: Vec<QueueCounts>,
     pub ledger: Ledger,
@@ -19,11 +19,11 @@ pub struct Contents {
     pub operations: Vec<Operation>,
     pub limits: Vec<Status>,
     pub workflows: Vec<Workflow>,
-    /// Ended tasks and those that have yet to be told, by number.
+    /// Ended tasks, each with the dependents that have yet to be notified, by number.
     pub endings: Vec<(u64, Vec<u64>)>,
 }
 
-/// All pages of what is named.
+/// Collects all pages of a walk.
 macro_rules! all {
     ($walk:expr) => {{
         let (mut walk, mut all) = ($walk, Vec::new());
@@ -55,7 +55,7 @@ impl Contents {
         })
     }
 
-    /// In words, the first of each kind; none if they are equal.
+    /// Describes the first difference of each kind; empty if both are equal.
     pub fn differences(&self, other: &Contents) -> Vec<String> {
         let mut found = Vec::new();
         let (ours, theirs) = (self.tasks.iter(), other.tasks.iter());

@@ -70,7 +70,7 @@ impl Hint {
     /// What a task that is now like this means to others.
     pub(super) fn add(&mut self, record: &Record) {
         let earlier = |at: &mut Option<u64>, new: Option<u64>| *at = at.take().into_iter().chain(new).min();
-        // By the clock of the one who tells it, as it was set when the time was.
+        // Converted with the clock of the sender, as it was when the time was set.
         let told = Stamp { wall: record.updated_at, ahead: record.ahead.unwrap_or(0) };
         earlier(&mut self.due, record.wakes().first(told));
         let prune_at = record.ended_at().map(|at| at.saturating_add(record.retention_ms));
@@ -159,8 +159,8 @@ impl Horizon {
 }
 
 impl Shared {
-    /// Calls a script that others may wait for. One that failed may have been carried out all the same, and then nobody else
-    /// tells this process.
+    /// Calls a script whose effect others may wait for. A call that failed may have been carried out all the same. Then this
+    /// process gets no notification, so it acts on the hint itself.
     pub(super) async fn call_and_tell(
         &self,
         script: &Script,

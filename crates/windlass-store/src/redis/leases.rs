@@ -35,7 +35,7 @@ pub(super) struct Watch {
     last: Option<(u64, String)>,
     /// The history that was read.
     history: String,
-    /// The end of the last pause of this process that leases were renewed for.
+    /// The end of the last pause of this process for which leases were renewed.
     resumed: u64,
     /// How often it was begun anew. What was asked for before is no answer any more.
     begun: u64,
@@ -45,7 +45,7 @@ pub(super) struct Watch {
 struct Timed {
     deadline: u64,
     window_ms: u64,
-    /// It was noticed and stays over.
+    /// Whether the lease was found expired. It stays expired.
     lost: bool,
     beat: u64,
     worker: Name,
@@ -81,7 +81,7 @@ impl Watch {
         self.by_deadline.insert((timed.deadline, seq));
     }
 
-    /// Gives every lease one fresh window after a pause that ended then: extensions may wait in sockets that nobody read.
+    /// Gives every lease one fresh window after a pause that ended at `resumed`. During a pause extensions wait unread.
     fn renew(&mut self, resumed: u64) {
         if resumed <= self.resumed {
             return;

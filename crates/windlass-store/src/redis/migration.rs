@@ -1,8 +1,8 @@
-//! The mark of a store that a migration is filling: a field beside its format.
+//! The mark of a store that a migration is filling: a field next to its format.
 //!
-//! It is written before the first task is copied, and goes when the copy was compared with its source and found equal. Until then the
-//! store has a part of the tasks and looks as if it had all of them, so only a migration may open it. A store that is spread has
-//! one mark for all of its parts.
+//! The mark is written before the first task is copied, and is removed when the copy was compared with its source and found
+//! equal. Until then the store has a part of the tasks but looks complete, so only a migration may open it. A spread store
+//! has one mark for all of its parts.
 
 use super::link::{Link, failed};
 use super::{Options, reply};
@@ -15,13 +15,13 @@ pub async fn source(options: &Options) -> Result<Option<String>, Error> {
     read(&link(options).await?, &options.base()).await
 }
 
-/// Marks a store. Its caller must be alone with it, and it must be without tasks.
+/// Marks a store. It must have no tasks, and the caller must be its only user.
 pub async fn begin(options: &Options, source: &str) -> Result<(), Error> {
     let meta = meta(&options.base());
     link(options).await?.ask(redis::cmd("HSET").arg(meta).arg(FIELD).arg(source)).await.map(drop)
 }
 
-/// The copy is whole.
+/// Removes the mark, because the copy is complete.
 pub async fn end(options: &Options) -> Result<(), Error> {
     let meta = meta(&options.base());
     link(options).await?.ask(redis::cmd("HDEL").arg(meta).arg(FIELD)).await.map(drop)

@@ -1,11 +1,11 @@
-//! What is wrong with a Redis that serves all the same: it lost its data set, may evict tasks, or is shared by processes whose
-//! clocks differ. Nothing of that fails a call, so somebody has to look.
+//! Detects problems of a Redis that still serves: it lost its data set, may evict tasks, or is shared by processes whose clocks
+//! differ. None of these fails a call, so they have to be looked for.
 //!
-//! Every process calls the roll now and then (`lua/rollcall.lua`). It leaves a number that grows and finds it again at the next call: one that
-//! is gone or lower was lost, and so was whatever else was written since. A data set has a random name, which goes with it. Clocks
-//! are compared by way of the one that all processes share, which is that of the server: each leaves how far its own clock is from it, measured over a
-//! whole round trip. What is wrong is logged when it begins and when it is over, and is in `/health` meanwhile; a loss stays there until
-//! the process ends.
+//! Every process calls `lua/rollcall.lua` regularly. Each call stores a number that grows, and reads the number of the call
+//! before. If that number is missing or lower, Redis lost it, and everything else that was written since. A data set also has a
+//! random name, which is lost with it. Clocks are compared through the clock of the server, which all processes share: each
+//! process stores how far its own clock is from it, measured over a round trip. A problem is logged when it begins and when it
+//! is over, and `/health` shows it meanwhile. A loss stays there until the process ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use super::link::Args;
 use super::{Shared, reply, script};
 use crate::store::Error;
 
-/// How often a process looks, and so how long something is wrong without being noticed. A difference of clocks takes twice as long: it has
-/// to be seen twice.
+/// How often a process checks, and so how long a problem may go unnoticed. A clock difference takes longer, because it has to be
+/// seen twice.
 const EVERY: Duration = Duration::from_secs(10);
-/// A difference beyond which delays and schedules are noticeably off.
+/// The largest clock difference that is not reported. Beyond it delays and schedules are noticeably off.
 const SKEW_MS_MAX: u64 = 5000;
-/// A round trip that takes longer measures no clock.
+/// A clock difference that was measured over a longer round trip is ignored.
 const ROUND_TRIP_MS_MAX: u64 = 1000;
-/// How long a process counts after its last call.
+/// How long a process counts as present after its last call.
 const PRESENT_MS: u64 = 45_000;
-/// How long what it left is kept.
+/// How long the record of a process is kept after its last call.
 const KEPT_MS: u64 = 600_000;
 
 #[derive(Debug, Default)]
@@ -38,21 +38,21 @@ struct Noticed {
     /// The number of the last call, whether or not an answer came.
     call: u64,
     answered: Option<Answered>,
-    /// This clock minus that of the server.
+    /// The clock of this process minus the clock of the server.
     offset_ms: Option<i64>,
-    /// A process whose clock was found to differ by the last call.
+    /// The process whose clock differed most at the last call.
     suspect: Option<String>,
     lost: Option<&'static str>,
     evicts: Option<String>,
     skewed: Option<Skewed>,
 }
 
-/// What the last answer said.
+/// The last answer.
 #[derive(Debug)]
 struct Answered {
     call: u64,
     set: String,
-    /// By the clock of the server.
+    /// The time of the answer, on the clock of the server.
     at: u64,
 }
 
@@ -74,7 +74,7 @@ impl Notices {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// A part of a spread store does not have what was left there.
+    /// Notes that a part of a spread store lost its data.
     pub(super) fn lose_part(&self) {
         self.state.lock().lose(LOST);
     }
@@ -86,10 +86,10 @@ impl Noticed {
         self.lost = Some(how);
     }
 
-    /// Compares what was found with what this process left there.
+    /// Compares what Redis returned with what this process stored there.
     fn compare(&mut self, set: String, found: Option<u64>, call: u64, at: u64) {
         if let Some(before) = &self.answered {
-            // Others forget who has been silent for very long.
+            // Other processes remove the record of a process that was silent for very long.
             let kept = at.saturating_sub(before.at) < KEPT_MS / 2;
             if before.set != set {
                 self.lose(LOST);
@@ -114,8 +114,8 @@ impl Noticed {
         self.evicts = text;
     }
 
-    /// Looks for the process whose clock differs most. The clock of a server that was set, or of one that took the place of another, makes
-    /// one call look wrong and not two.
+    /// Finds the process whose clock differs most. It must be seen twice: after the clock of the server was set, or after a
+    /// failover, only one call looks wrong.
     fn compare_clocks(&mut self, others: &[Other]) {
         let Some(own) = self.offset_ms else { return };
         let ahead = |other: &&Other| other.offset_ms.saturating_sub(own);
@@ -145,7 +145,7 @@ impl Noticed {
     }
 }
 
-/// Another process, as the roll knows it.
+/// Another process on this Redis.
 #[derive(Debug)]
 struct Other {
     who: String,
@@ -154,10 +154,10 @@ struct Other {
 }
 
 impl Shared {
-    /// Looks until the store is closed.
+    /// Checks regularly until the store is closed.
     pub(super) async fn keep_looking(self: Arc<Self>) {
         loop {
-            // sleep: nobody tells of what is looked for here.
+            // sleep: nothing signals these problems.
             tokio::time::sleep(EVERY).await;
             if self.check_open().is_err() {
                 return;
@@ -166,10 +166,10 @@ impl Shared {
         }
     }
 
-    /// A look that fails is no reason to stop: whoever cannot be asked is noticed by those who need it.
+    /// Checks once. A failed check is only logged: calls that need Redis notice that it cannot be reached.
     pub(super) async fn look(&self) {
         if let Err(error) = self.look_around().await {
-            tracing::debug!(%error, "cannot look at the state of Redis");
+            tracing::debug!(%error, "cannot check the state of Redis");
         }
     }
 
@@ -220,7 +220,7 @@ fn other(answer: redis::Value) -> Result<Other, Error> {
     Ok(Other { who: reply::text(who)?, name: reply::text(name)?, offset_ms })
 }
 
-/// What people know this process by.
+/// The name of this process for people.
 fn name_of_process() -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     format!("process {} on {host}", std::process::id())

@@ -15,7 +15,7 @@ use crate::store::{Durability, Error, Store};
 
 /// The version of the layout that `redis.rs` describes.
 const FORMAT: u32 = 5;
-/// Knows no times that count elapsed time; what it has is read as it is.
+/// The version before, without times that count elapsed time. Its data is read as it is.
 const FORMAT_BEFORE: u32 = 4;
 
 /// The first version that keeps the lower of two scores by itself, which scripts rely on.
@@ -113,7 +113,7 @@ impl RedisStore {
         Ok(store)
     }
 
-    /// Looks for what is wrong with Redis now. Tests do not wait until it does so by itself.
+    /// Checks Redis for problems now, so that tests need not wait for the next regular check.
     #[doc(hidden)]
     pub async fn look_around(&self) -> Result<(), Error> {
         self.shared.look_around().await
@@ -286,7 +286,7 @@ async fn synced(link: &Link) -> Durability {
     }
 }
 
-/// Has elapsed time go on from where the leader last was (`lua/lead.lua`).
+/// Continues elapsed time from the last value that the leader stored (`lua/lead.lua`).
 pub(super) async fn resume(link: &Link, base: &str, clock: &dyn Clock) -> Result<(), Error> {
     let known = link.ask(redis::cmd("HGET").arg(format!("{base}meta")).arg("elapsed")).await?;
     if !matches!(known, redis::Value::Nil) {

@@ -37,7 +37,7 @@ pub struct Options {
     pub(super) swept: Option<std::time::Duration>,
     /// How often those who wait look without a hint, on one server; for tests.
     pub(super) looks: Option<std::time::Duration>,
-    /// Whether it may be the destination of a migration that did not finish.
+    /// Whether to open also the destination of a migration that did not finish.
     pub(super) unfinished: bool,
     /// Host and port or path, without secrets.
     pub(super) place: String,
@@ -110,7 +110,7 @@ impl Options {
         self
     }
 
-    /// Opens also the destination of a migration that did not finish, to finish it.
+    /// Allows opening the destination of a migration that did not finish, to finish it.
     pub fn also_unfinished(mut self) -> Options {
         self.unfinished = true;
         self

@@ -264,7 +264,7 @@ impl Shared {
         Ok(due)
     }
 
-    /// Finished tasks that were kept long enough, if this process leads.
+    /// Finished tasks whose retention has ended, if this process leads.
     pub(super) async fn prunable(&self, limit: usize) -> Result<Due, Error> {
         let now = self.clock.now();
         let answer = self.come_up(&[("prunes", now.elapsed())], limit).await?;
@@ -275,7 +275,7 @@ impl Shared {
         Ok(Due { tasks: row::tasks(tasks)?, next })
     }
 
-    /// What comes up in orders of times, each with `now` on its time line; `None` if this process does not lead.
+    /// Reads what is due in these orders, each with the present time on its time line; `None` if this process does not lead.
     async fn come_up(&self, orders: &[(&str, u64)], limit: usize) -> Result<Option<Value>, Error> {
         self.check_open()?;
         let Some(mark) = self.leading().await? else { return Ok(None) };

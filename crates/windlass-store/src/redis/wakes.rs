@@ -1,8 +1,8 @@
-//! When a task wakes, in a row.
+//! The text of a row that says when a task wakes.
 
 use windlass_core::Wakes;
 
-/// As `lua/row.lua` reads it.
+/// Formats the wake times as `lua/row.lua` reads them.
 pub(super) fn wake_text(wakes: Wakes) -> String {
     match (wakes.wall, wakes.elapsed) {
         (None, None) => "-".to_owned(),

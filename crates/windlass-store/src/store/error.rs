@@ -26,11 +26,11 @@ pub enum Error {
         "it was written, but only {confirmed} of {wanted} replicas had it after {wait_ms} ms: a failover may lose it; to send it again is harmless"
     )]
     Unconfirmed { confirmed: u64, wanted: u32, wait_ms: u64 },
-    /// This store cannot be backed up in this way.
+    /// This store has no online backup.
     #[error("the {store} store has no online backup: {instead}")]
     NoBackup {
         store: &'static str,
-        /// What people use for it.
+        /// What to use instead.
         instead: &'static str,
     },
     #[error("a backup is being taken already")]
@@ -44,16 +44,16 @@ pub enum Error {
     Locked(String),
     #[error("the data was written by another version (format {found}, this one reads format {known})")]
     Version { found: u32, known: u32 },
-    /// It has a part of the tasks, and nothing was read or written.
+    /// The store has only a part of the tasks, because a migration into it did not finish. Nothing was read or written.
     #[error(
         "a migration from {from} into it did not finish: run the same `windlass migrate` again, or {discard} and begin again"
     )]
     Unfinished {
         from: String,
-        /// What to do if it is not wanted any more.
+        /// How to discard the store if it is not needed any more.
         discard: String,
     },
-    /// A backup was being restored into the directory.
+    /// The directory holds a restore that did not finish.
     #[error("{0}")]
     Restoring(String),
     #[error("the data is damaged: {0}")]

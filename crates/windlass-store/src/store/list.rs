@@ -7,7 +7,7 @@ use windlass_core::{Filter, Name, Record, StateName, Task};
 
 #[derive(Debug, Clone, Default)]
 pub struct List {
-    /// Empty for all.
+    /// The states to list; empty for all.
     pub states: Vec<StateName>,
     pub queue: Option<Name>,
     pub kind: Option<Name>,
@@ -16,7 +16,7 @@ pub struct List {
     pub text: Option<String>,
     pub created_after: Option<u64>,
     pub created_before: Option<u64>,
-    /// All the same, in the language of people; see [`List::narrowed`].
+    /// A filter that a user wrote; see [`List::narrowed`].
     pub filter: Option<Arc<Filter>>,
     /// Only tasks with a smaller `seq`.
     pub before: Option<u64>,
@@ -24,8 +24,8 @@ pub struct List {
 }
 
 impl List {
-    /// The same list, of tasks that pass `filter` too. What the filter says about states and queue becomes part of the list
-    /// itself, so that a store can use its index.
+    /// Narrows the list to tasks that also pass `filter`. States and queue of the filter become part of the list itself, so
+    /// that a store can use its index.
     pub fn narrowed(mut self, filter: Filter) -> List {
         if self.states.is_empty() {
             self.states = filter.states().unwrap_or_default();
@@ -35,7 +35,7 @@ impl List {
         self
     }
 
-    /// The whole filter on one record, for stores without a better index.
+    /// Whether a record passes the whole filter, for stores without a better index.
     pub fn matches(&self, record: &Record) -> bool {
         let worker = |record: &Record| match &record.state {
             windlass_core::State::Running(lease) => Some(lease.worker.clone()),
@@ -63,7 +63,7 @@ pub struct Page {
 /// A page of queues, in order of name.
 #[derive(Debug, Clone, Default)]
 pub struct ListQueues {
-    /// Only those behind this one.
+    /// Only queues after this one.
     pub after: Option<Name>,
     pub limit: usize,
 }
@@ -72,7 +72,7 @@ pub struct ListQueues {
 pub struct QueueCounts {
     pub name: Name,
     pub paused: bool,
-    /// By [`StateName::index`].
+    /// The number of tasks in each state, by [`StateName::index`].
     pub by_state: [u64; 8],
     /// Pending tasks by [`windlass_core::Class::ALL`].
     pub pending_by_class: [u64; 4],
@@ -81,7 +81,7 @@ pub struct QueueCounts {
 }
 
 impl QueueCounts {
-    /// Tasks that wait in the queue for whatever reason: what the depth limit counts.
+    /// The number of tasks that wait in the queue for any reason, which the depth limit counts.
     pub fn waiting(&self) -> u64 {
         [StateName::Scheduled, StateName::Blocked, StateName::Pending, StateName::Retrying]
             .into_iter()

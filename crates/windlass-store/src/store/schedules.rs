@@ -50,7 +50,7 @@ pub struct DueSchedules {
 }
 
 impl DueSchedules {
-    /// The earliest of all that came up.
+    /// Keeps the earliest schedules, at most `limit`.
     pub(crate) fn first(mut self, limit: usize, now: Stamp) -> DueSchedules {
         let at = |schedule: &Schedule| schedule.wakes().first(now);
         self.schedules.sort_by(|a, b| (at(a), &a.id).cmp(&(at(b), &b.id)));

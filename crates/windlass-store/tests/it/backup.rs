@@ -1,4 +1,4 @@
-//! Backups of a store that serves, and what becomes of them.
+//! Backups of a store that serves, and their restores.
 
 mod fixture;
 mod refused;
@@ -108,7 +108,7 @@ async fn put_schedule(store: &dyn Store, now: u64) {
     store.write_schedule(WriteSchedule { id: name("every-minute"), change }).await.unwrap();
 }
 
-/// The whole stream.
+/// Takes a backup and returns the whole stream.
 fn taken(store: &dyn Store) -> Vec<u8> {
     let mut source = store.backup().unwrap();
     let mut bytes = Vec::new();
@@ -137,14 +137,14 @@ async fn what_is_restored_is_what_was_there() {
         let bytes = taken(&*store);
         let manifest = backup::verify(&bytes[..], &mut |_| {}).unwrap();
         assert_eq!(manifest.tasks, before.tasks.len() as u64);
-        assert_eq!(taken(&*store), bytes, "of the same state, the same backup");
+        assert_eq!(taken(&*store), bytes, "the same state gives the same backup");
         clock.advance_ms(20_000);
         assert_eq!(restored(&bytes, &new.path().join("deep/data")), manifest);
         let copy = open(&new.path().join("deep/data"), &clock, adjust).await;
         assert_same(&before, &Contents::read(&*copy).await.unwrap());
         Harness::volatile(copy.clone(), clock.clone()).check().await;
 
-        // Both go on, and never give out the same fencing token; leases have a fresh window.
+        // Both stores continue and never give out the same fencing token. Leases have a fresh window.
         let number = |task: &windlass_core::Task| match &task.record.state {
             State::Running(lease) => lease.token.number,
             state => panic!("{state:?}"),
@@ -160,7 +160,7 @@ async fn what_is_restored_is_what_was_there() {
         assert_eq!(lease.expires_at, clock.now().wall + 30_000);
         store.close().await.unwrap();
         copy.close().await.unwrap();
-        // And it outlives a restart as any store does.
+        // The restored store survives a restart.
         let again = open(&new.path().join("deep/data"), &clock, adjust).await;
         assert_eq!(again.ledger().await.unwrap().submitted, before.ledger.submitted);
     }
@@ -180,7 +180,7 @@ async fn an_empty_store_can_be_backed_up_too() {
     assert_eq!(lease.token.number, (1 << 32) + 1);
 }
 
-/// What is pinned stays as it was, whatever checkpoints write and remove meanwhile.
+/// Pinned tables stay as they were, whatever checkpoints write and remove meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_is_of_one_moment_however_slowly_it_is_read() {
     let (home, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -196,7 +196,7 @@ async fn a_backup_is_of_one_moment_however_slowly_it_is_read() {
     let mut slow = source.next().unwrap().unwrap().to_vec();
     let files = || std::fs::read_dir(home.path().join("blocks")).unwrap().count();
     let files_before = files();
-    // Everything that is there goes, and other tasks take its place.
+    // All tasks are removed, and other tasks are added.
     let list = List { limit: 1000, ..List::default() };
     loop {
         let page = store.list(list.clone()).await.unwrap().tasks;
@@ -248,7 +248,7 @@ async fn large_payloads_take_several_chunks() {
     assert_same(&Contents::read(&*store).await.unwrap(), &Contents::read(&*copy).await.unwrap());
 }
 
-/// Whatever was answered before the backup began is in it.
+/// Everything acknowledged before the backup began is in it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_is_in_it() {
     let home = tempfile::tempdir().unwrap();

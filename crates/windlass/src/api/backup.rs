@@ -1,4 +1,4 @@
-//! The whole store as one stream, taken while it serves.
+//! Backups: the whole store as one stream, while the broker serves.
 
 use std::io;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 
 /// Everything that the broker has, consistent at one moment
 ///
-/// A stream of chunks with checksums. It is whole only if it ends with its manifest; `windlass backup verify -` checks that. Everything
-/// that was acknowledged before the request is in it.
+/// A stream of chunks with checksums. It is complete only if it ends with its manifest, which `windlass backup verify -` checks.
+/// Everything that was acknowledged before the request is in it.
 #[utoipa::path(get, path = "/api/v1/backup", tag = "system", responses(
     (status = 200, description = "The stream", body = Vec<u8>, content_type = "application/vnd.windlass.backup"),
     (status = 429, description = "A backup is being taken already", body = Problem, content_type = "application/problem+json"),
@@ -37,14 +37,14 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
     (status = 507, description = "The disk has no room for a checkpoint", body = Problem, content_type = "application/problem+json")))]
 async fn backup(State(state): Shared) -> Result<Response, Refused> {
     let source = state.broker.backup()?;
-    // The first piece waits for the checkpoint; what goes wrong until then is answered as such.
+    // The first piece waits for the checkpoint. An error until then becomes an error response.
     let (source, first) = next(source).await?;
     let pieces = unfold((source, first), move |(source, piece)| {
         let state = Arc::clone(&state);
         async move {
             let piece = match piece? {
                 Ok(piece) => piece,
-                // An answer that ends without its end cannot be taken for a whole one.
+                // The error aborts the response, so that a client cannot mistake it for a complete one.
                 Err(error) => return Some((Err(io::Error::other(error)), (None, None))),
             };
             let after = match source {
@@ -68,7 +68,7 @@ async fn backup(State(state): Shared) -> Result<Response, Refused> {
 
 type Piece = Option<Result<Bytes, String>>;
 
-/// Reads where it may block. Only one piece is in memory, besides the one that is being sent.
+/// Reads the next piece on a thread that may block. Only one piece is in memory, besides the one that is being sent.
 async fn next(mut source: Box<dyn Source>) -> Result<(Option<Box<dyn Source>>, Piece), Error> {
     let read = spawn_blocking(move || {
         let piece = source.next();

@@ -27,7 +27,7 @@ pub(crate) enum Command {
     Create(CreateArgs),
     /// Read a backup to its end and check everything about it
     Verify(VerifyArgs),
-    /// Make a data directory from a backup
+    /// Restore a data directory from a backup
     Restore(RestoreArgs),
 }
 
@@ -84,7 +84,7 @@ async fn create(args: CreateArgs, output: &Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Of a store that nobody uses.
+/// Backs up the data directory of a broker that has stopped.
 async fn stopped(dir: &Path, to: &Path, output: &Output) -> Result<Manifest, Failure> {
     if !dir.join("FORMAT").is_file() {
         return Err(Failure::new(NOT_FOUND, format!("there is no store in {}", dir.display())));
@@ -93,7 +93,7 @@ async fn stopped(dir: &Path, to: &Path, output: &Output) -> Result<Manifest, Fai
     let store = opened.map_err(|error| {
         let failure = Failure::new(store_exit(&error), format!("cannot open {}: {error}", dir.display()));
         match error {
-            StoreError::Locked(_) => failure.hint("its broker runs: back it up with --server"),
+            StoreError::Locked(_) => failure.hint("its broker is running: back it up with --server"),
             _ => failure,
         }
     })?;
@@ -105,7 +105,7 @@ async fn stopped(dir: &Path, to: &Path, output: &Output) -> Result<Manifest, Fai
     Ok(manifest)
 }
 
-/// Writes down what comes, and checks it on its way.
+/// Writes a stream to its destination, and verifies it on the way.
 async fn save(pieces: Pieces, to: &Path, output: &Output) -> Result<Manifest, Failure> {
     let (to, bar) = (to.to_owned(), output.progress());
     let saving = spawn_blocking(move || {
@@ -151,7 +151,7 @@ fn verify(args: VerifyArgs, output: &Output) -> Result<(), Failure> {
 fn restore(args: RestoreArgs, output: &Output) -> Result<(), Failure> {
     let bar = output.progress();
     let mut watch = |progress: Progress| show::progress(&bar, "restored", progress);
-    // A copy of the manifest that does not fit is found before anything is written.
+    // This finds a wrong `manifest.json` before anything is written.
     if !is_pipe(&args.path) && args.path.is_dir() {
         let mut checking = |progress: Progress| show::progress(&bar, "checked", progress);
         let checked =
@@ -168,7 +168,7 @@ fn restore(args: RestoreArgs, output: &Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads a backup from where it is, and holds what stands beside the stream against it.
+/// Reads a backup, and compares `manifest.json` with the stream if there is one.
 fn read_from<T>(
     path: &Path,
     read: impl FnOnce(&mut dyn Read) -> Result<T, Error>,
@@ -191,16 +191,16 @@ fn refused(error: windlass_client::Error) -> Failure {
     let (code, status) = (error.code().map(str::to_owned), error.status());
     let failure = Failure::from(error);
     match (code.as_deref(), status) {
-        (Some("backup_running"), _) => failure.hint("wait until it has ended, and run the command again"),
-        (Some("no_such_route"), _) => failure.hint("this broker is older and has no backups"),
-        (_, Some(507)) => failure.hint("make room on the broker's disk: it has to write a checkpoint first"),
+        (Some("backup_running"), _) => failure.hint("wait until it has finished, and run the command again"),
+        (Some("no_such_route"), _) => failure.hint("this broker is older and does not support backups"),
+        (_, Some(507)) => failure.hint("free space on the broker's disk: it has to write a checkpoint first"),
         _ => failure,
     }
 }
 
 fn store_exit(error: &StoreError) -> u8 {
     match error {
-        StoreError::Locked(_) => CONFLICT,
+        StoreError::Locked(_) | StoreError::Unfinished { .. } | StoreError::Restoring(_) => CONFLICT,
         StoreError::Io { .. } | StoreError::NoSpace | StoreError::Busy => UNAVAILABLE,
         _ => ERROR,
     }
@@ -221,9 +221,9 @@ fn failed(error: Error) -> Failure {
         Error::Version { .. } | Error::StoreFormat { .. } | Error::UnknownTable(_) => {
             "use the version of Windlass that wrote it, or a newer one"
         }
-        Error::NotABackup => "expected what `windlass backup create` wrote",
+        Error::NotABackup => "expected the output of `windlass backup create`",
         Error::Io { error, .. } if error.kind() == io::ErrorKind::StorageFull => {
-            "make room there, or name another place"
+            "free disk space there, or use another destination"
         }
         _ => "",
     };

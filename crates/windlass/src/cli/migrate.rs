@@ -104,15 +104,15 @@ async fn work(job: &Job<'_>, args: &Args, output: &Output) -> Result<Outcome, Er
             outcome.copied = Some(migrate::copy(job, &outcome.survey, &mut watch).await?);
         }
         outcome.verified = Some(migrate::verify(job, &outcome.survey, &mut watch).await?);
-        // It is the whole of the source, whoever copied it.
+        // The comparison has passed, so the copy is complete, whichever run made it.
         args.to.unmark().await.map_err(Error::To)?;
     }
     bar.end();
     Ok(outcome)
 }
 
-/// Keeps everybody else from the destination until it is whole. One that has all tasks already is left as it is, since brokers may
-/// have used it; one with some of them is somebody's unless an earlier run has marked it.
+/// Marks the destination, so that only a migration opens it until it is complete. A destination that has all tasks already is not
+/// marked, because brokers may have used it. One with some of the tasks is refused, unless an earlier run has marked it.
 async fn mark(args: &Args, survey: &Survey) -> Result<(), Error> {
     let unfinished = args.to.unfinished_source().await.map_err(Error::To)?;
     match (unfinished, survey.there) {

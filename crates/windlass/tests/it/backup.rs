@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -85,7 +86,7 @@ fn a_broker_is_backed_up_and_comes_back_elsewhere() {
         let verified = json_of(process::run(&["backup", "verify", shown(path), "-o", "json"]));
         assert_eq!((&verified["tasks"], &verified["version"]), (&1000.into(), &1.into()), "{verified}");
     }
-    // The data directory itself is the broker's.
+    // The data directory of a running broker is refused.
     let own = shown(&broker.data_dir()).to_owned();
     let in_use =
         process::run(&["backup", "create", "--data-dir", &own, "--to", shown(&home.path().join("no"))]);
@@ -108,7 +109,7 @@ fn a_broker_is_backed_up_and_comes_back_elsewhere() {
     assert_eq!(tasks(&mut copy.client()), before);
     assert_eq!(copy.client().get("/api/v1/queues/quiet").expect(200)["paused"], true);
 
-    // A stopped one can be backed up by its directory.
+    // A stopped broker can be backed up by its data directory.
     let mut broker = broker;
     broker.terminate();
     assert_eq!(broker.wait(), Some(0));
@@ -117,7 +118,7 @@ fn a_broker_is_backed_up_and_comes_back_elsewhere() {
     assert_eq!(json_of(done)["tasks"], 1000);
 }
 
-/// Submits on several connections while backups are taken: what was acknowledged before is in, without a gap.
+/// Submits on several connections while backups are taken. Each backup has everything acknowledged before, without a gap.
 #[test]
 fn a_backup_under_load_has_all_that_was_acknowledged() {
     let broker = BrokerProcess::start();
@@ -139,7 +140,8 @@ fn a_backup_under_load_has_all_that_was_acknowledged() {
         }
         for round in 0..3 {
             while acknowledged.load(Ordering::SeqCst) < (round + 1) * 50 {
-                std::thread::yield_now();
+                // sleep: nothing signals that enough tasks were acknowledged.
+                std::thread::sleep(Duration::from_millis(20));
             }
             let least = acknowledged.load(Ordering::SeqCst) as u64;
             let dir = home.path().join(round.to_string());
@@ -163,16 +165,20 @@ fn a_backup_under_load_has_all_that_was_acknowledged() {
     }
 }
 
-/// Reads some of the answer by hand, and leaves the rest where it is. A reader that went away keeps its place until the broker notices.
+/// Reads the beginning of a backup and leaves the rest unread. It retries a 429, because the broker takes a moment to notice that
+/// an earlier reader went away.
 fn begin_reading(broker: &BrokerProcess, bytes: usize) -> (TcpStream, Vec<u8>) {
     let mut answer = vec![0; bytes];
+    let end = Instant::now() + Duration::from_secs(60);
     loop {
+        assert!(Instant::now() < end, "the backup before this one still runs");
         let mut stream = TcpStream::connect(broker.address).unwrap();
         write!(stream, "GET /api/v1/backup HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         let (status, rest) = answer.split_at_mut(12);
         stream.read_exact(status).unwrap();
         if status == b"HTTP/1.1 429" {
-            std::thread::yield_now();
+            // sleep: nothing signals that the broker has noticed.
+            std::thread::sleep(Duration::from_millis(20));
             continue;
         }
         assert_eq!(status, b"HTTP/1.1 200");
@@ -184,7 +190,7 @@ fn begin_reading(broker: &BrokerProcess, bytes: usize) -> (TcpStream, Vec<u8>) {
 #[test]
 fn a_second_backup_waits_and_a_killed_broker_leaves_an_unfinished_one() {
     let mut broker = BrokerProcess::start();
-    // More than the buffers of a connection take.
+    // This is more than the buffers of a connection hold.
     fill(&mut broker.client(), 4000, 10_000);
     let (reading, _) = begin_reading(&broker, 400);
     let home = tempfile::tempdir().unwrap();
@@ -193,7 +199,7 @@ fn a_second_backup_waits_and_a_killed_broker_leaves_an_unfinished_one() {
     assert!(second.stderr.contains("backup_running"), "{second:?}");
     let refused = broker.client().get("/api/v1/backup");
     assert_eq!((refused.status, refused.header("retry-after").is_some()), (429, true));
-    // A slow reader is in nobody's way.
+    // A slow reader blocks no other request.
     broker.client().post(TASKS, r#"{"id":"meanwhile","type":"t"}"#).expect(201);
     drop(reading);
 
@@ -240,7 +246,7 @@ fn a_target_that_cannot_be_written_is_an_error_and_leaves_nothing() {
         .unwrap();
     assert_eq!(full.status.code(), Some(6), "{full:?}");
     let home = tempfile::tempdir().unwrap();
-    // A limit on the size of files stands for a disk without room.
+    // A limit on file sizes simulates a full disk.
     let dir = home.path().join("backup");
     let script = format!(
         "trap '' XFSZ; ulimit -f 8; exec {} backup create --to {} --server {}",

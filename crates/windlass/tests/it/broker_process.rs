@@ -45,7 +45,7 @@ impl BrokerProcess {
         self.tcp_address = addresses.tcp;
     }
 
-    /// Kills it without warning.
+    /// Kills the broker without warning.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

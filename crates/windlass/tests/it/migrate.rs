@@ -168,7 +168,7 @@ fn arrived(redis: &Redis) -> u64 {
     lines.next().unwrap().unwrap().trim_start_matches(':').parse().unwrap()
 }
 
-/// Kills a move as soon as tasks arrive.
+/// Kills a migration as soon as tasks arrive at the destination.
 fn kill_in_the_middle(from: &str, to: &str, arrives: impl Fn() -> bool) {
     let words = ["migrate", "--from", from, "--to", to];
     let mut child = process::command(&words).stdout(Stdio::null()).spawn().unwrap();
@@ -182,7 +182,7 @@ fn kill_in_the_middle(from: &str, to: &str, arrives: impl Fn() -> bool) {
     assert_eq!(child.wait().unwrap().code(), None, "it was killed before its end");
 }
 
-/// Nobody serves or copies half a store, and everybody who tries is told what to do.
+/// Asserts that no command serves or copies an incomplete store, and that each refusal says what to do.
 #[track_caller]
 fn assert_unfinished(store: &str, source: &str) {
     let dir = tempfile::tempdir().unwrap();
@@ -195,7 +195,7 @@ fn assert_unfinished(store: &str, source: &str) {
         let mut command = process::command(words);
         command.current_dir(dir.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // A broker that starts says where it listens. One that is refused says nothing and ends.
+        // A broker that starts prints its address. One that refuses the store prints nothing and exits.
         let first = BufReader::new(child.stdout.take().unwrap()).lines().next();
         if let Some(line) = first {
             child.kill().unwrap();
@@ -210,7 +210,7 @@ fn assert_unfinished(store: &str, source: &str) {
     }
 }
 
-/// Whether tasks stand in the log of a data directory.
+/// Whether the log of a data directory has tasks.
 fn has_tasks(dir: &Path) -> bool {
     let Ok(files) = std::fs::read_dir(dir.join("log")) else { return false };
     let mut segments =
@@ -231,7 +231,7 @@ fn a_directory_whose_move_was_killed_is_refused_until_it_is_finished() {
     let to = dir.path().join("data");
     kill_in_the_middle(shown(&from), shown(&to), || has_tasks(&to));
     assert_unfinished(shown(&to), shown(&from));
-    // To look at it changes nothing.
+    // A dry run and a comparison change nothing.
     migrated(shown(&from), shown(&to), &["--dry-run"]);
     let differs = migrate(shown(&from), shown(&to), &["--verify-only"]);
     assert_eq!(differs.code, 1, "{differs:?}");
@@ -248,7 +248,7 @@ fn a_directory_whose_move_was_killed_is_refused_until_it_is_finished() {
     assert_eq!(queues["items"][0]["tasks"]["pending"], COUNT, "{queues}");
 }
 
-/// A copy that is whole was in use since. What it has is nobody's to finish.
+/// A complete copy may have been used since, so a later migration does not mark it.
 #[test]
 fn a_store_with_tasks_is_never_marked() {
     let (_stopped, from) = many(1000);

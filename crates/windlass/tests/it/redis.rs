@@ -75,7 +75,7 @@ impl Redis {
         answer
     }
 
-    /// How many tasks are in the parts of a store that is spread.
+    /// The number of tasks in all parts of a spread store.
     pub(crate) fn tasks_of_parts(&self) -> u64 {
         let commands: Vec<String> = (0..16).map(|part| format!("HLEN {{shop/{part}}}:ids")).collect();
         let answers = self.say(&commands.join("\r\n"));
@@ -146,7 +146,7 @@ fn two_brokers_share_a_redis_and_one_survives_the_other() {
 fn a_retry_at_one_broker_right_after_a_cancel_at_another_loses_no_dependent() {
     for redis in [Redis::start(), Redis::start_cluster()] {
         let (first, second) = (redis.broker(), redis.broker());
-        // The first one leads, so its cascade races with the retry of either.
+        // The first broker leads, so its cascade races with a retry at either broker.
         crate::rest_workflows::cancel_and_retry(&mut second.client(), &mut first.client(), 40);
     }
 }
@@ -167,7 +167,7 @@ fn a_flushed_redis_shows_in_health() {
             return;
         }
         assert!(Instant::now() < deadline, "{health}");
-        // sleep: health is only told when asked for.
+        // sleep: health can only be polled.
         std::thread::sleep(Duration::from_millis(100));
     }
 }

@@ -96,7 +96,7 @@ fn a_workflow_is_submitted_shown_cancelled_and_retried() {
     client.get(&format!("{WORKFLOWS}/unknown")).refused(404, "not_found");
 }
 
-/// Cancels the first task of a workflow and retries the workflow at once, so many times. Nothing may be cancelled
+/// Cancels the first task of a workflow and retries the workflow at once, `rounds` times. No task may be cancelled
 /// after the retry was answered.
 pub(crate) fn cancel_and_retry(cancelling: &mut Client, retrying: &mut Client, rounds: usize) {
     const DEPENDENTS: usize = 20;
@@ -111,7 +111,7 @@ pub(crate) fn cancel_and_retry(cancelling: &mut Client, retrying: &mut Client, r
         cancelling.post(&format!("{TASKS}/w{round}:a/cancel"), "").expect(200);
         retrying.post(&format!("{WORKFLOWS}/w{round}/retry"), "").expect(200);
     }
-    // What comes after an answer has had all the later rounds to come.
+    // A late cancellation has had all the later rounds to show up.
     for round in 0..rounds {
         let counts = &retrying.get(&format!("{WORKFLOWS}/w{round}")).expect(200)["tasks_by_state"];
         if (&counts["pending"], &counts["blocked"]) != (&json!(1), &json!(DEPENDENTS)) {

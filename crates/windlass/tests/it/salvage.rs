@@ -23,7 +23,7 @@ fn submit(client: &mut Client, ids: impl Iterator<Item = String>) {
     }
 }
 
-/// Files whose tasks are partly in the tables and partly in the log only.
+/// A killed broker with some tasks in the tables and others only in the log.
 fn killed() -> BrokerProcess {
     let mut broker = BrokerProcess::start();
     submit(&mut broker.client(), (0..SAVED).map(|n| format!("saved-{n:04}")));
@@ -87,7 +87,7 @@ fn tasks_of_a_damaged_block_are_listed_and_the_others_served_again() {
     let broker = killed();
     let dir = broker.data_dir();
     let mut hit = false;
-    // In the log as well, which has everything since the start and would make up for the block.
+    // The log is damaged as well, because it has everything since the start and would replace the block.
     for path in [files(&dir, "blocks", "blk"), files(&dir, "log", "seg")].concat() {
         let mut bytes = fs::read(&path).unwrap();
         let text = b"saved-0020";

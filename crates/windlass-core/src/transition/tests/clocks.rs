@@ -1,4 +1,4 @@
-//! Durations count elapsed time, whatever the wall clock is set to; times that were named follow it.
+//! Durations count elapsed time, whatever the wall clock is set to. Times that a user names follow the wall clock.
 
 use super::*;
 use crate::state::State;
@@ -8,7 +8,7 @@ use crate::time::Stamp;
 const HOUR: i64 = 3_600_000;
 const START: u64 = 10_000_000;
 
-/// So much later by elapsed time, on a wall clock that was set by so much since the start.
+/// The moment `ms` after the start by elapsed time, on a wall clock that was changed by `set`.
 fn later(ms: u64, set: i64) -> Stamp {
     Stamp { wall: (START + ms).saturating_add_signed(set), ahead: -set }
 }

@@ -1,11 +1,11 @@
-//! Making a data directory of a backup.
+//! Restoring a data directory from a backup.
 //!
-//! From its first file to its last the directory carries a mark, [`UNFINISHED`], with which no store opens there: a restore that was killed
-//! never passes for a store, and the next one starts over. `FORMAT` is written when everything else is on the disk, and then the mark
-//! goes. There is no log: the first one begins behind the position of the backup.
+//! Until the restore is finished, the directory carries the mark [`UNFINISHED`], and no store opens there. So a killed restore
+//! never looks like a store, and the next restore starts over. `FORMAT` is written when everything else is on the disk, and then
+//! the mark is removed. There is no log: the first one begins after the position of the backup.
 //!
-//! What is restored is another store than the one that was backed up, and both may go on. So it gets an identity of its own, and its
-//! claims go on from a number that the other one does not reach: no fencing token is given out by both.
+//! The restored store is a new store, and the original may continue to run. So it gets an id of its own, and its claims continue
+//! from a number that the original does not reach: no fencing token is given out by both.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
@@ -21,35 +21,35 @@ use crate::embedded::open::{Ownership, lock};
 use crate::embedded::tables::{MetaMessage, Tables, failed};
 use crate::store;
 
-/// In the directory as long as a restore is not finished.
+/// The file that marks a directory whose restore is not finished.
 const UNFINISHED: &str = "RESTORING";
-/// Claims that the other store may give out before a token could repeat.
+/// How many claims the original store may give out before a token could repeat.
 const CLAIMS_APART: u64 = 1 << 32;
-/// Written in one transaction.
+/// How much is written in one transaction.
 const COMMIT_BYTES: usize = 64 << 20;
 const CACHE_BYTES: usize = 64 << 20;
 const BLOCK_FILE_BYTES: u32 = 128 << 20;
-/// Everything that a restore makes, besides the mark and the lock.
+/// Everything that a restore creates, besides the mark and the lock.
 const MADE: [&str; 5] = ["index.redb", "index.new", "blocks", "FORMAT.new", "FORMAT"];
-/// Files that an empty directory may have: the lock, and what a new file system begins with.
+/// Files that do not count: the lock, and the directory that a new file system has.
 const HARMLESS: [&str; 2] = ["LOCK", "lost+found"];
 
-/// What was restored.
+/// The result of a restore.
 #[derive(Debug, Clone)]
 pub struct Restored {
     pub manifest: Manifest,
-    /// The first claim of the new store has this number.
+    /// The number of the first claim in the new store.
     pub next_claim: u64,
 }
 
-/// Refuses a directory into which a restore was begun and not finished.
+/// Refuses a directory whose restore was not finished.
 pub(in crate::embedded) fn check(dir: &Path) -> Result<(), store::Error> {
     if !is_unfinished(dir) {
         return Ok(());
     }
     let (mark, dir) = (dir.join(UNFINISHED), dir.display());
     Err(store::Error::Restoring(format!(
-        "a backup was being restored into {dir} ({} exists): run `windlass backup restore` again",
+        "a restore into {dir} did not finish ({} exists): run `windlass backup restore` again",
         mark.display()
     )))
 }
@@ -58,8 +58,8 @@ fn is_unfinished(dir: &Path) -> bool {
     dir.join(UNFINISHED).exists()
 }
 
-/// Fills an empty or missing directory with what a stream holds. Nothing is made before the stream has said what it is, and
-/// nothing is left of one that turns out to be damaged.
+/// Restores a stream into an empty or missing directory. Nothing is created before the opening of the stream was checked, and
+/// nothing is left behind if the stream turns out to be damaged.
 pub fn restore(input: impl Read, dir: &Path, watch: &mut dyn FnMut(Progress)) -> Result<Restored, Error> {
     check_empty(dir)?;
     let mut target = Target { dir: dir.to_owned(), made_dir: false, work: None, unsaved_bytes: 0 };
@@ -97,9 +97,9 @@ struct Target {
     unsaved_bytes: usize,
 }
 
-/// What there is once the directory has its mark.
+/// The state of a restore once the directory has its mark.
 struct Work {
-    /// Before the tables, so that it outlives the open transaction.
+    /// Declared before the tables, so that the transaction is dropped first.
     write: Option<WriteTransaction>,
     tables: Tables,
     identity: Identity,
@@ -114,13 +114,13 @@ impl Sink for Target {
             self.made_dir = true;
         }
         let lock = lock(&self.dir)?;
-        // Whoever had the directory before this one had the lock may have filled it.
+        // Another process may have filled the directory before this one got the lock.
         check_empty(&self.dir)?;
         let mark = self.dir.join(UNFINISHED);
         File::create(&mark).and_then(|file| file.sync_all()).map_err(io_error("write", &mark))?;
         sync_dir(&self.dir)?;
         remove_made(&self.dir)?;
-        // Without a log: it is created when the store is opened for the first time.
+        // There is no log yet. It is created when the store is opened for the first time.
         let mut identity = Identity { store: identity::draw()?, stage: Stage::Creating };
         let tables = Tables::open(&self.dir, CACHE_BYTES, 0, BLOCK_FILE_BYTES, &mut identity)?;
         self.work = Some(Work { write: None, tables, identity, _lock: lock });
@@ -155,7 +155,7 @@ impl Work {
 }
 
 impl Target {
-    /// The manifest has confirmed everything: the directory becomes a store.
+    /// Turns the directory into a store, after the manifest has confirmed everything.
     fn finish(&mut self) -> Result<u64, Error> {
         let mut work = self.work.take().ok_or(store::Error::Closed)?;
         work.save()?;
@@ -177,7 +177,7 @@ impl Target {
         Ok(state.next_claim)
     }
 
-    /// Best effort: what is left behind carries the mark.
+    /// Removes what was created. If that fails, the mark stays and the directory is refused.
     fn abandon(&mut self) {
         if self.work.take().is_none() {
             return;
@@ -192,16 +192,16 @@ impl Target {
                 let _ = fs::remove_dir(&self.dir);
             }
             Ok(()) => {}
-            Err(error) => tracing::warn!(%error, "what was restored so far could not be removed"),
+            Err(error) => tracing::warn!(%error, "the files of a failed restore could not be removed"),
         }
     }
 }
 
-/// The state of the new store: its claims go on from a number that the store which was backed up does not reach.
+/// The state of the new store, whose claims continue from a number that the original store does not reach.
 fn reborn(mut state: MetaMessage) -> Result<MetaMessage, Error> {
     let next_claim = state.next_claim.checked_add(CLAIMS_APART);
     state.next_claim =
-        next_claim.ok_or_else(|| store::Error::Damaged("the numbers of claims are used up".to_owned()))?;
+        next_claim.ok_or_else(|| store::Error::Damaged("there are no claim numbers left".to_owned()))?;
     Ok(state)
 }
 

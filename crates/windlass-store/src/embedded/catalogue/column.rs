@@ -1,21 +1,21 @@
-//! Keys and values of tables as bytes of a backup.
+//! Encodes the keys and values of tables as the bytes of a backup.
 
 use crate::embedded::tables::{ListingKey, OrderKey, seal};
 use crate::store::Error;
 
-/// A key. Its bytes rise as it does.
+/// A type of key. The order of its bytes is the order of the keys.
 pub(super) trait Column: redb::Key + 'static {
     fn encode(key: &Self::SelfType<'_>, bytes: &mut Vec<u8>);
     fn decode(bytes: &[u8]) -> Option<Self::SelfType<'_>>;
-    /// Verifies the checksum of a value that it stands for.
+    /// Verifies the checksum of the value that belongs to the key.
     fn open(key: &Self::SelfType<'_>, sealed: &[u8]) -> Result<(), Error>;
 }
 
-/// A value.
+/// A type of value.
 pub(super) trait Cell: redb::Value + 'static {
     fn encode(value: &Self::SelfType<'_>, bytes: &mut Vec<u8>);
     fn decode(bytes: &[u8]) -> Option<Self::SelfType<'_>>;
-    /// The bytes that have a checksum.
+    /// The bytes that carry a checksum; `None` if the type has none.
     fn sealed<'a>(value: &'a Self::SelfType<'_>) -> Option<&'a [u8]>;
 }
 
@@ -132,7 +132,7 @@ impl Column for &'static str {
     }
 }
 
-/// Of ids, whose values have no checksum.
+/// Keys of the tables of ids, whose values have no checksum.
 impl Column for &'static [u8] {
     fn encode(key: &&[u8], bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(key);

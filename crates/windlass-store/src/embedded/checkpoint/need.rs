@@ -1,4 +1,4 @@
-//! How much a checkpoint may write, before it begins.
+//! Computes how much a checkpoint may write, before it begins.
 
 use crate::embedded::engine::Shared;
 use crate::embedded::space::Need;
@@ -8,29 +8,29 @@ use crate::store::Error;
 
 /// A page of the tree.
 const PAGE_BYTES: u64 = 4096;
-/// What a row of the table of ids takes of its page, at most: pages are at least half full.
+/// The most that a row of the table of ids takes in its page. Pages are at least half full.
 const ID_ROW_BYTES: u64 = 640;
 
 /// A block that a checkpoint writes again.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::embedded) struct Touched {
     pub(in crate::embedded) block: u64,
-    /// What its changed tasks take in memory. One that is removed is not written.
+    /// The size of its changed tasks in memory. Removed tasks are not written and do not count.
     pub(in crate::embedded) bytes: u64,
-    /// Tasks of it that are removed.
+    /// The number of its tasks that are removed.
     pub(in crate::embedded) gone: u64,
-    /// Ids of it that come or go, whose place in their table can be anywhere.
+    /// The number of its ids that are added or removed. Each may be anywhere in the table of ids.
     pub(in crate::embedded) ids: u64,
 }
 
-/// What the next checkpoint may write. Looks into the tables only if the disk has no room for the worst case.
+/// How much the next checkpoint may write. Reads the tables only if the disk has no room for the worst case.
 pub(super) fn need(shared: &Shared) -> Result<Need, Error> {
     let (unsaved_bytes, tasks) = {
         let machine = shared.machine.lock();
         (machine.unsaved_bytes() as u64, machine.changed_tasks() as u64)
     };
     let worst = Need { unsaved_bytes, rewritten_bytes: tasks * (BLOCK_BYTES_MAX as u64 + PAGE_BYTES) };
-    if shared.space.has_room_for(worst) {
+    if shared.space.fits_now(worst) {
         return Ok(worst);
     }
     let (touched, snapshot) = shared.machine.lock().touched();
@@ -47,7 +47,7 @@ fn rewritten(touched: &[Touched], snapshot: &Snapshot) -> Result<u64, Error> {
         }
         ids += it.ids;
     }
-    // Each id has a page of its own at worst, and all pages of the table together are the whole of it.
+    // At worst each id is in a page of its own, but there are never more pages than the whole table has.
     let pages = (ids * PAGE_BYTES).min((snapshot.ids_len()? + ids) * ID_ROW_BYTES);
     Ok(blocks + pages)
 }

@@ -36,7 +36,7 @@ pub(super) fn present(tag: u32, number: u64, out: &mut Vec<u8>) {
     head(tag, WireType::Varint, number, out);
 }
 
-/// A signed number as protobuf's `sint64` has it.
+/// Encodes a signed number as protobuf's `sint64`.
 pub(super) fn zigzag(number: i64) -> u64 {
     (number << 1 ^ number >> 63) as u64
 }

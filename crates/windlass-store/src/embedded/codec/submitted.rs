@@ -187,7 +187,7 @@ fn numbers(task: &NewTask) -> impl Iterator<Item = (u32, u64)> {
     .filter_map(|(tag, number)| Some((tag, number?)))
 }
 
-/// Zero, as nearly always, is not written.
+/// The fields of [`Counted`]. Zeros, which are the usual case, are not written.
 fn counted(task: &NewTask) -> impl Iterator<Item = (u32, u64)> {
     let Counted { ahead, delayed } = task.counted;
     [(13, zigzag(ahead)), (14, u64::from(delayed))].into_iter().filter(|(_, number)| *number != 0)

@@ -83,7 +83,7 @@ impl Machine {
         Ok(Due { tasks, next: next.map(|at| now.stamp().shown(at)) })
     }
 
-    /// Those of a lane whose time has come, and when the next one comes up, both on the lane's time line.
+    /// The tasks of a lane whose time has come, and when the next one is due, both on the time line of the lane.
     fn timers(&mut self, lane: u32, now: u64, limit: usize) -> Result<(Vec<Task>, Option<u64>), Error> {
         let dirty = |seq| self.dirty.contains(seq);
         let beyond = Beyond { snapshot: &self.snapshot, dirty: &dirty };

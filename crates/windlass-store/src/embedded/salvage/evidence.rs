@@ -1,6 +1,6 @@
-//! Whose store a damaged directory holds.
+//! Determines which store a damaged directory holds.
 //!
-//! `FORMAT` says so, unless it is damaged, or the index and the log agree with each other on another store.
+//! `FORMAT` names the store, unless it is damaged, or the index and the log both name another one.
 
 use std::fs;
 use std::io;
@@ -31,7 +31,7 @@ impl Evidence {
     pub(super) fn gather(dir: &Path, work: &Path) -> Result<Evidence, Error> {
         let mut files = Vec::new();
         let format = dir.join("FORMAT");
-        // Reading would begin a new store in a directory without it.
+        // Without `FORMAT`, `Identity::read` would begin a new store.
         let named = match fs::metadata(&format) {
             Ok(_) => match Identity::read(dir) {
                 Ok(identity) => Some(identity),
@@ -44,7 +44,8 @@ impl Evidence {
         if named.is_none() {
             files.push((format.clone(), "it is missing or damaged".to_owned()));
         }
-        let mut log = Remains::list(&dir.join("log")).map_err(damaged_log)?;
+        let earlier = named.is_some_and(|identity| identity.stage == Stage::Earlier);
+        let mut log = Remains::list(&dir.join("log"), earlier).map_err(damaged_log)?;
         let index = dir.join("index.redb");
         let rows = match index.exists() {
             true => {
@@ -55,7 +56,6 @@ impl Evidence {
             false => Err("it is missing".to_owned()),
         };
         let mut rows = rows.map_err(|why| files.push((index.clone(), why))).ok().map(Arc::new);
-        let earlier = named.is_some_and(|identity| identity.stage == Stage::Earlier);
         let in_index = rows.as_ref().and_then(|rows| rows.store);
         let store = match named.filter(|_| !earlier).map(|identity| identity.store) {
             Some(named) if in_index.is_some_and(|found| found != named) && in_index == log.store() => {
@@ -76,7 +76,7 @@ impl Evidence {
         Ok(Evidence { dir: dir.to_owned(), store, rows, log: Arc::new(log), files })
     }
 
-    /// Reports the files that were missing or damaged. They are no loss by themselves: what they held may be elsewhere.
+    /// Reports the files that were missing or damaged. They are not a loss by themselves: their data may be elsewhere.
     pub(super) fn report(&self, watch: &mut dyn Watch, report: &mut Report) {
         for (path, why) in self.files.iter().chain(&self.log.broken) {
             let loss = Loss::File { path: path.clone(), why: why.clone() };

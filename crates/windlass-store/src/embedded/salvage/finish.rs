@@ -1,4 +1,4 @@
-//! The last steps: no old token counts, everything is on the disk, and the copy is in its place.
+//! The last steps: old tokens are made void, everything is synced, and the copy is moved into place.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -9,13 +9,14 @@ use windlass_core::{State, StateName, Transition, transition};
 use super::report::Report;
 use super::whole::raise_claims;
 use crate::clock::Clock;
+use crate::embedded::elapsed;
 use crate::embedded::identity::hex;
 use crate::embedded::open::io_error;
 use crate::store::{Error, List, Store};
 
 const PAGE: usize = 250;
 
-/// Gives every running task back: in what is lost another worker may have had it.
+/// Releases every running task, because the lost data may have given it to another worker.
 pub(super) async fn release_running(
     store: &dyn Store,
     clock: &Arc<dyn Clock>,
@@ -66,10 +67,13 @@ fn sync_dir(dir: &Path) -> Result<(), Error> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(io_error("sync", dir))
 }
 
-/// Moves the copy to where it belongs. `FORMAT` comes last: without it the rest is no store.
+/// Moves the copy into place. `FORMAT` is moved last, because without it the rest is not a store.
 pub(super) fn put_in_place(work: &Path, to: &Path) -> Result<(), Error> {
-    for part in ["log", "blocks", "index.redb", "FORMAT"] {
+    for part in ["log", "blocks", "index.redb", elapsed::NAME, "FORMAT"] {
         let (from, to) = (work.join("new").join(part), to.join(part));
+        if part == elapsed::NAME && !from.exists() {
+            continue;
+        }
         fs::rename(&from, &to).map_err(io_error("rename", &from))?;
         sync_dir(to.parent().unwrap_or(&to))?;
     }

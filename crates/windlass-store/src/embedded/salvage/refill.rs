@@ -1,4 +1,4 @@
-//! Putting what is whole in damaged tables into a new store, as of the last checkpoint.
+//! Copies the intact rows of damaged tables into a new store, as of the last checkpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::embedded::EmbeddedStore;
 use crate::embedded::tables::block::BLOCK_TASKS;
 use crate::store::{Error, List, Moved, Restore, Restored, ScheduleChange, Store, WriteSchedule};
 
-/// Tasks and bytes of one write.
+/// The most tasks and bytes in one write.
 const BATCH_TASKS: usize = 250;
 const BATCH_BYTES: usize = 2 << 20;
-/// Workflows whose loss is reported once each; beyond this some may be reported again.
+/// How many lost workflows are remembered, to report each once. Beyond this some may be reported again.
 const REPORTED_MAX: usize = 10_000;
 
-/// What the tables say of themselves.
+/// The position and the claim number that the tables record.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Found {
     /// The last log entry that they contain.
@@ -73,7 +73,7 @@ struct Refill<'a> {
     at: u64,
     watch: &'a mut dyn Watch,
     report: &'a mut Report,
-    /// On their way.
+    /// Tasks that are not written yet.
     tasks: Vec<Task>,
     bytes: usize,
     workflows: BTreeMap<u64, Workflow>,
@@ -86,7 +86,7 @@ impl Refill<'_> {
         self.watch.loss(loss);
     }
 
-    /// Paused queues, limits, schedules and operations.
+    /// Copies paused queues, limits, schedules and operations.
     async fn others(&mut self) -> Result<(), Error> {
         for (_, queue, paused) in self.rows.queues() {
             if paused {
@@ -111,7 +111,7 @@ impl Refill<'_> {
         Ok(())
     }
 
-    /// Walks the blocks upwards, and from the end downwards if the index is broken in between.
+    /// Copies the blocks in ascending order. If the index is broken in between, it continues from the end downwards.
     async fn all_tasks(&mut self) -> Result<(), Error> {
         let mut from = 0;
         let why = loop {
@@ -167,7 +167,7 @@ impl Refill<'_> {
         }
     }
 
-    /// The workflow is lost; its task stays as one of its own.
+    /// Detaches a task from a workflow that is lost.
     fn leave_workflow(&mut self, task: &mut Task) {
         task.record.member = false;
         let named = task.body.links.as_mut().and_then(|links| links.workflow.take());
@@ -204,7 +204,7 @@ impl Refill<'_> {
         Ok(())
     }
 
-    /// Tasks that wait get their pairs back. One that waits for a task that is lost would wait for ever.
+    /// Restores the dependencies of blocked tasks. A task whose dependency is lost is cancelled: it would wait for ever.
     async fn blocked(&mut self) -> Result<(), Error> {
         let mut before = None;
         loop {

@@ -1,37 +1,37 @@
-//! What a salvage says it did.
+//! The report of a salvage.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use windlass_core::TaskId;
 
-/// What was copied, and how much was not.
+/// How much was copied, and how much was not.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// The id of the new store.
     pub store: String,
-    /// Why the tables could not be used as they are; `None` if they are whole.
+    /// Why the tables could not be used; `None` if they are intact.
     pub tables: Option<String>,
-    /// Tasks of an exact copy: the tables, and the log up to its first hole.
+    /// Tasks that were copied exactly: from the tables, and from the log up to its first hole.
     pub exact: u64,
-    /// Log entries that were replayed for it.
+    /// Log entries that were replayed for the exact copy.
     pub replayed: u64,
-    /// Tasks of damaged tables, as of the last checkpoint.
+    /// Tasks that were copied from damaged tables, as of the last checkpoint.
     pub saved: u64,
-    /// Tasks of the log, as they were submitted.
+    /// Tasks that were copied from the log, as they were submitted.
     pub submitted: u64,
-    /// Changes of the log that were made.
+    /// Changes in the log that were applied.
     pub changes: u64,
-    /// Claims of the log that could not be repeated.
+    /// Claims in the log that could not be replayed.
     pub claims: u64,
-    /// Running tasks that were given back.
+    /// Running tasks that were released.
     pub released: u64,
-    /// Losses of each kind.
+    /// The number of losses of each kind.
     pub lost: u64,
     pub older: u64,
     pub cancelled: u64,
     pub others: u64,
-    /// Files that were damaged or missing. They are no loss by themselves: what they held may be elsewhere.
+    /// Files that were damaged or missing. They are not a loss by themselves: their data may be elsewhere.
     pub files: u64,
     pub(super) next_claim: u64,
 }
@@ -41,7 +41,7 @@ impl Report {
         self.exact + self.saved + self.submitted
     }
 
-    /// Whether the copy is all that there was.
+    /// Whether nothing was lost.
     pub fn is_whole(&self) -> bool {
         self.lost + self.older + self.cancelled + self.others == 0
     }
@@ -57,12 +57,12 @@ impl Report {
     }
 }
 
-/// Where something was last heard of.
+/// Where a lost task was mentioned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// The number of the task, in the tables.
+    /// In the tables, under the number of the task.
     Number(u64),
-    /// An entry of the log.
+    /// In an entry of the log.
     Entry(u64),
 }
 
@@ -75,27 +75,27 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Something that the new store does not have, or not as it was.
+/// Something that is missing in the new store, or not as it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Loss {
-    /// A task that is named by the index or by the log.
+    /// A lost task that the index or the log names.
     Task { id: TaskId, origin: Origin, why: String },
-    /// Tasks of these numbers, as far as there were any.
+    /// All tasks with these numbers, as far as there were any.
     Numbers { from: u64, to: u64, why: String },
-    /// A task that is there in an earlier state.
+    /// A task that was copied in an earlier state.
     Older { id: TaskId, origin: Origin },
-    /// A task that was cancelled because one that it depends on is lost.
+    /// A task that was cancelled because a task that it depends on is lost.
     Cancelled { id: TaskId },
-    /// Entries of the log; how many there were may be unknown.
+    /// Lost entries of the log. `to` is unknown if the end of the log is lost.
     Entries { from: u64, to: Option<u64> },
-    /// A file that could not be used, or not all of it.
+    /// A file that could not be used, or only in part.
     File { path: PathBuf, why: String },
-    /// A schedule, a limit, a workflow, an operation, a queue.
+    /// Something else: a schedule, a limit, a workflow, an operation or a queue.
     Other { what: String, why: String },
 }
 
 impl Loss {
-    /// A word for programs.
+    /// A stable code for programs.
     pub fn kind(&self) -> &'static str {
         match self {
             Loss::Task { .. } => "task",
@@ -122,7 +122,7 @@ impl fmt::Display for Loss {
             Loss::Entries { from, to: None } => {
                 write!(
                     f,
-                    "the log is damaged or torn at entry {from}: what followed is lost, if anything did"
+                    "the log is damaged or torn at entry {from}: entries after it, if there were any, are lost"
                 )
             }
             Loss::File { path, why } => write!(f, "{}: {why}", path.display()),

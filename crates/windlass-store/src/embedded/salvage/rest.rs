@@ -1,8 +1,8 @@
-//! The intact part of the log that cannot be replayed: behind a hole, or behind tables that were not whole.
+//! The intact part of the log that cannot simply be replayed: entries after a hole, or after damaged tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::{CancelReason, Change, NewTask, TaskId, Transition};
+use windlass_core::{CancelReason, Change, NewTask, Stamp, TaskId, Transition};
 
 use super::report::{Loss, Origin, Report};
 use super::{Progress, Watch, damaged_log};
@@ -13,28 +13,35 @@ use crate::store::{
     ScheduleChange, ScheduleWritten, SetLimit, Store, WorkflowInserted, WriteOperation, WriteSchedule,
 };
 
-/// Ids that are kept to report each of them once; beyond this some may be reported again.
+/// How many ids are remembered, to report each once. Beyond this some may be reported again.
 const IDS_MAX: usize = 100_000;
-/// Attempts at one task: without its key, its limits, its lost dependencies.
+/// Attempts to add one task: without its unique key, with limits lifted, without its lost dependencies.
 const TRIES_MAX: usize = 8;
 
 pub(super) struct Rest<'a> {
     store: &'a dyn Store,
+    /// When the salvage began.
+    now: Stamp,
     watch: &'a mut dyn Watch,
     report: &'a mut Report,
-    /// Tasks that the log changes and that are not there, each with the entry.
+    /// Tasks that the log changes and that are missing, each with its first such entry.
     lost: BTreeMap<TaskId, u64>,
     older: BTreeSet<TaskId>,
-    /// Limits that were lifted to let tasks in.
+    /// Limits that were lifted to add tasks, to be set again at the end.
     lifted: Vec<SetLimit>,
 }
 
 impl<'a> Rest<'a> {
-    pub(super) fn new(store: &'a dyn Store, watch: &'a mut dyn Watch, report: &'a mut Report) -> Self {
-        Self { store, watch, report, lost: BTreeMap::new(), older: BTreeSet::new(), lifted: Vec::new() }
+    pub(super) fn new(
+        store: &'a dyn Store,
+        now: Stamp,
+        watch: &'a mut dyn Watch,
+        report: &'a mut Report,
+    ) -> Self {
+        Self { store, now, watch, report, lost: BTreeMap::new(), older: BTreeSet::new(), lifted: Vec::new() }
     }
 
-    /// Takes over what follows. Entries that are missing are reported.
+    /// Applies the remaining entries. Missing entries are reported.
     pub(super) async fn take(&mut self, mut intact: Intact) -> Result<(), Error> {
         let mut expected = intact.expected();
         while let Some((index, entry)) = intact.next().map_err(damaged_log)? {
@@ -91,7 +98,7 @@ impl<'a> Rest<'a> {
             Command::Schedule { write, tasks } => self.schedule(index, *write, tasks).await,
             Command::Operate { write } => self.operate(index, *write).await,
             Command::Workflow { insert, tasks } => self.workflow(index, *insert, tasks).await,
-            // What is not settled here is settled by the broker: the pairs are kept.
+            // The broker settles what is not settled here, because the dependencies are kept.
             Command::Settle { settles } => self.store.settle(settles).await.map(drop),
             Command::Restore { restore } => {
                 let ids: Vec<TaskId> =
@@ -116,8 +123,8 @@ impl<'a> Rest<'a> {
         Ok(())
     }
 
-    /// Adds a task as it was submitted, unless its id is there. It was accepted once, so what would refuse it now is what was
-    /// lost or cannot be repeated.
+    /// Adds a task as it was submitted, unless its id exists. The task was accepted once. If it is refused now, that is due to
+    /// data that was lost or changes that cannot be replayed.
     async fn add(&mut self, index: u64, mut new: NewTask) -> Result<(), Error> {
         if self.store.peek(&new.id).await?.is_some() {
             return Ok(());
@@ -154,10 +161,10 @@ impl<'a> Rest<'a> {
         Ok(())
     }
 
-    /// A task of a lost dependency.
+    /// Cancels a task whose dependency is lost.
     async fn cancel(&mut self, id: TaskId) -> Result<(), Error> {
         if let Some(record) = self.store.peek(&id).await? {
-            let change = Change::Cancelled { at: record.created_at.into(), reason: CancelReason::Dependency };
+            let change = Change::Cancelled { at: self.now, reason: CancelReason::Dependency };
             let (seq, revision) = (record.seq, record.revision);
             self.store.commit(vec![Transition { id: id.clone(), seq, revision, change }]).await?;
             self.lose(Loss::Cancelled { id });
@@ -194,14 +201,14 @@ impl<'a> Rest<'a> {
         match answer {
             Committed::Done(_) => self.report.changes += 1,
             Committed::Conflict | Committed::KeyHeld(_) => {
-                // A change of a lower revision is contained already, or changed nothing then.
+                // A change on a lower revision is already contained, or had no effect.
                 let seen = self.store.peek(id).await?;
                 let newer = seen.is_some_and(|record| transition.revision >= record.revision);
                 if newer && self.older.insert(id.clone()) {
                     self.lose(Loss::Older { id: id.clone(), origin: Origin::Entry(index) });
                 }
             }
-            // It would be gone anyway.
+            // The change would have removed the task anyway.
             Committed::Missing if matches!(transition.change, Change::Removed { .. }) => {
                 self.lost.remove(id);
             }

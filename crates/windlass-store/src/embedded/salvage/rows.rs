@@ -1,7 +1,7 @@
-//! Reading tables that may be damaged.
+//! Reads tables that may be damaged.
 //!
-//! Every value carries a checksum over its key and itself, so what reads back is what was written. The tree above the values
-//! may be damaged too: then a look-up fails, finds nothing or panics, and counts as damage.
+//! Every value carries a checksum over its key and itself, so a value that passes is what was written. The tree above the values
+//! may be damaged too. Then a look-up fails, finds nothing or panics; all three count as damage.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,9 +35,9 @@ pub(super) struct Rows {
     lanes: HashMap<u32, (Name, Name)>,
     pub(super) store: Option<StoreId>,
     pub(super) state: Option<MetaMessage>,
-    /// The block that was read last: ids of neighbours come one after the other.
+    /// The block that was read last. Neighbouring tasks are usually looked up one after the other.
     latest: Mutex<Option<(u64, Result<Bytes, String>)>>,
-    /// The last field, so that it outlives the transaction.
+    /// The last field, so that the transaction is dropped first.
     _database: Database,
 }
 
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Rows {
     }
 }
 
-/// What is lost, and why.
+/// Why something is lost.
 pub(super) type Why = String;
 
 pub(super) fn unreadable() -> Error {
@@ -77,7 +77,7 @@ impl Rows {
         let store = rows.meta(STORE_KEY).ok().flatten();
         let store = store.as_deref().and_then(|sealed| seal::open(STORE_KEY, sealed).ok());
         rows.store = store.and_then(|id| id.try_into().ok());
-        // Before the first checkpoint there is none.
+        // Before the first checkpoint there is no state.
         rows.state = match rows.meta(STATE_KEY) {
             Ok(None) => Some(MetaMessage::first()),
             Ok(Some(sealed)) => seal::open(0, &sealed).ok().and_then(|state| MetaMessage::decode(state).ok()),
@@ -101,7 +101,7 @@ impl Rows {
         lanes
     }
 
-    /// Queues with their numbers, and whether they are paused.
+    /// All queues with their numbers, and whether they are paused.
     pub(super) fn queues(&self) -> Vec<(u32, Name, bool)> {
         let mut found = Vec::new();
         let _ = self.walk(QUEUES, |number, sealed| {
@@ -159,7 +159,7 @@ impl Rows {
         found
     }
 
-    /// The first block from `from` on, or the last one below `before`, as the index has it.
+    /// The first block at or above `from`, as the index has it.
     pub(super) fn block_from(&self, from: u64) -> Result<Option<(u64, Vec<u8>)>, Why> {
         self.find(TASKS, |table| {
             Ok(table
@@ -188,7 +188,7 @@ impl Rows {
         })
     }
 
-    /// The tasks of a block; those that are damaged by their numbers.
+    /// The tasks in a block. A damaged part is given as a range of task numbers.
     pub(super) fn tasks(&self, number: u64, value: &[u8]) -> Vec<Result<Task, (u64, u64, Why)>> {
         let (first, last) = (
             number.saturating_mul(BLOCK_TASKS),
@@ -225,7 +225,7 @@ impl Rows {
         seal::open((seq, part), &sealed).map(Bytes::copy_from_slice).map_err(words)
     }
 
-    /// The task of a number, or why it is lost.
+    /// The task with this number, or why it is lost.
     fn task(&self, seq: u64) -> Result<Task, Why> {
         let number = seq / BLOCK_TASKS;
         let mut latest = self.latest.lock();
@@ -243,7 +243,7 @@ impl Rows {
         self.decode(bytes, entry)
     }
 
-    /// Hands over each id that the index names and whose task cannot be read.
+    /// Calls `lost` for each id in the index whose task cannot be read.
     pub(super) fn lost_ids(&self, lost: &mut dyn FnMut(String, u64, Why)) -> Result<(), Why> {
         let mut look = |id: String, seq: u64| {
             if let Err(why) = self.task(seq) {
@@ -326,7 +326,7 @@ fn disordered() -> Why {
     "the index is out of order".to_owned()
 }
 
-/// A damaged page can make redb panic.
+/// Turns a panic into an error: a damaged page can make redb panic.
 fn guard<T>(read: impl FnOnce() -> T) -> Result<T, Why> {
     catch_unwind(AssertUnwindSafe(read)).map_err(|_| "a page of the index is damaged".to_owned())
 }

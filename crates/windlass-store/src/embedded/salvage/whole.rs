@@ -1,4 +1,4 @@
-//! Copying tables that are whole, with the log behind them.
+//! Copies intact tables, with the log after them.
 
 use std::fs;
 use std::path::Path;
@@ -15,16 +15,16 @@ use crate::embedded::tables::{META, MetaMessage, failed, heap, seal};
 use crate::log::{self, Intact, Log, StoreId, SyncMode};
 use crate::store::Error;
 
-/// Entries that are written to the new log at once.
+/// How much is written to the new log at once.
 const BATCH_BYTES: usize = 1 << 20;
 pub(super) const STORE_KEY: &str = "store";
 pub(super) const STATE_KEY: &str = "state";
 
-/// What a new directory holds, ready to be opened.
+/// A new directory that is ready to be opened.
 pub(super) struct Copied {
     pub(super) replayed: u64,
     pub(super) next_claim: u64,
-    /// What follows the first hole in the log.
+    /// The intact entries after the first hole in the log.
     pub(super) intact: Intact,
 }
 
@@ -47,10 +47,13 @@ pub(super) fn with_tables(evidence: &Evidence, new: &Path, segment_bytes: u64) -
         }
     };
     let (replayed, intact) = copy_log(evidence, new, store, state.applied + 1, segment_bytes)?;
+    if evidence.store.is_none() {
+        log::remove_record(&new.join("log")).map_err(damaged_log)?;
+    }
     Ok(Copied { replayed, next_claim: state.next_claim, intact })
 }
 
-/// A log that was never shortened has everything, if it has no hole.
+/// Copies only the log. A log that still has its first entry, and no hole, has everything.
 pub(super) fn from_log(evidence: &Evidence, new: &Path, segment_bytes: u64) -> Result<Copied, Error> {
     let mut intact = evidence.log.entries(1);
     let mut expected = 1;
@@ -140,7 +143,7 @@ fn copy_log(
 
 /// Raises the next claim number of a closed store above every token that was ever given out. Returns its store id.
 pub(super) fn raise_claims(new: &Path, known: u64) -> Result<StoreId, Error> {
-    /// As after a restore from a backup.
+    /// How far the claim number is raised, as in a restore from a backup.
     const LEAP: u64 = 1 << 32;
     let database = Database::open(new.join("index.redb")).map_err(failed("open the index"))?;
     let mut write = database.begin_write().map_err(failed("write the index"))?;

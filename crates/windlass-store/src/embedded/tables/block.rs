@@ -11,9 +11,9 @@ pub(in crate::embedded) const BLOCK_TASKS: u64 = 16;
 /// A record or body beyond this stands alone.
 pub(in crate::embedded) const INLINE_BYTES_MAX: usize = 1024;
 
-/// What one task can take in a block…
+/// The most bytes that one task takes in a block.
 pub(in crate::embedded) const ENTRY_BYTES_MAX: usize = HEAD_BYTES + 2 * INLINE_BYTES_MAX;
-/// …and what a block can come to.
+/// The most bytes of a block.
 pub(in crate::embedded) const BLOCK_BYTES_MAX: usize = BLOCK_TASKS as usize * ENTRY_BYTES_MAX;
 
 const APART: u32 = u32::MAX;

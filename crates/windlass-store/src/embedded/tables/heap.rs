@@ -4,7 +4,7 @@
 //! much is paid: a page of twice the size, its place, its copies. Here a block costs its bytes, and the tree has its [`Place`]
 //! and its checksum. What a block was before stays behind as waste: a file without a block that counts is removed, and of one
 //! that is waste for more than half the blocks that count move on, in steps of a size that goes with what is written (`tidy`).
-//! The file that is being written is no exception: then blocks go to a new one.
+//! This includes the file that is being written: then new blocks go to another file.
 //!
 //! A checkpoint writes blocks and syncs their files before it commits the tree, so the tree never points to what is not there, and
 //! removes files after that. Behind the end that the tree knows, a file may hold what a crash left; it is written over.
@@ -38,7 +38,7 @@ const FILES: TableDefinition<'static, u32, &[u8]> = TableDefinition::new("block_
 
 /// What is written at once.
 const BUFFER_BYTES: usize = 1 << 20;
-/// At the beginning of each file: what it is, whose it is, and which one.
+/// The head of each file: a magic number, the id of the store, and the number of the file.
 const FILE_HEAD_BYTES: u32 = 32;
 const FILE_MAGIC: [u8; 8] = *b"WINDBLK\0";
 /// In front of each block: its number and length, for those who read a file from its beginning.

@@ -41,7 +41,7 @@ pub(in crate::embedded) fn find(row: &[u8], dated: &Dated) -> Option<u64> {
     pairs.iter().find(|pair| pair[..UUID_BYTES] == dated.0).map(seq_of)
 }
 
-/// The ids of a row as they are written, each with its task.
+/// Decodes the ids in a row, each with the number of its task.
 pub(in crate::embedded) fn pairs(row: &[u8]) -> impl Iterator<Item = (String, u64)> {
     let (pairs, _) = row.as_chunks::<PAIR_BYTES>();
     pairs.iter().map(|pair| {

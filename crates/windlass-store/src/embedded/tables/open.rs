@@ -14,8 +14,8 @@ use crate::embedded::identity::{Identity, Stage};
 use crate::embedded::{edges, flow, holders, operations, schedules, workflows};
 use crate::store::Error;
 
-/// redb uses a page again, or gives it back to the disk, when the commit after the next one is done. This many without changes that
-/// gave nothing back are enough to know that there is nothing left.
+/// redb reuses or frees a page only after two more commits. If this many commits without changes freed nothing, there is nothing
+/// left to free.
 const SHRINK_COMMITS: u32 = 3;
 
 /// The tree, and the blocks that it points to.
@@ -24,7 +24,7 @@ pub(in crate::embedded) struct Tables {
     pub(in crate::embedded) heap: Heap,
     index: PathBuf,
     index_bytes: u64,
-    /// Commits without changes after which the index may be smaller.
+    /// How many commits without changes may still make the index smaller.
     shrink_commits: u32,
 }
 
@@ -65,7 +65,7 @@ impl Tables {
         if claimed || count()? > before {
             write.commit().map_err(failed("make the tables"))?;
         } else {
-            // All are there. A commit would need room, which the disk may not have.
+            // All tables exist. A commit would need room, which the disk may not have.
             write.abort().map_err(failed("read the index"))?;
         }
         let read = database.begin_read().map_err(failed("read the index"))?;
@@ -89,12 +89,12 @@ impl Tables {
         read.open_table(TASKS).map_err(failed("open a table"))
     }
 
-    /// Whether a checkpoint without changes would give room back to a disk that is short of it.
+    /// Whether a checkpoint without changes would free space on a disk that is short.
     pub(in crate::embedded) fn has_waste(&self, room: heap::Room) -> bool {
         room.short && (self.shrink_commits > 0 || self.heap.has_waste(room))
     }
 
-    /// The tree is committed, with changes or without.
+    /// Updates the bookkeeping after a commit of the tree, with changes or without.
     pub(in crate::embedded) fn committed(&mut self, changed: bool) -> Result<(), Error> {
         self.heap.saved()?;
         let bytes = fs::metadata(&self.index).map_err(failed("look at the index"))?.len();
@@ -122,7 +122,7 @@ fn begin_write(database: &Database) -> Result<WriteTransaction, Error> {
     Ok(write)
 }
 
-/// Compares the id in the index with that of the directory. An index that has none yet gets it; says whether it did.
+/// Compares the store id in the index with that of the directory. An index without one gets it. Returns whether it did.
 fn claim(write: &WriteTransaction, path: &Path, identity: &mut Identity) -> Result<bool, Error> {
     const STORE: &str = "store";
     let mut meta = write.open_table(META).map_err(failed("open a table"))?;

@@ -58,3 +58,43 @@ async fn a_damaged_stamp_loses_nothing_but_the_time() {
     assert_eq!(due(&store).await, ["counted"]);
     store.close().await.unwrap();
 }
+
+/// A machine without a battery starts with a clock in the past, and a time server sets it soon after.
+#[tokio::test]
+async fn a_clock_that_starts_in_the_past_holds_no_delay_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::shared();
+    let store = EmbeddedStore::open(options(dir.path()), clock.clone()).await.unwrap();
+    add(&store, vec![later("counted", true)]).await.unwrap();
+    store.close().await.unwrap();
+    clock.jump_wall_ms(-(9000 * HOUR_MS as i64));
+    let clock = clock.restarted();
+    let store = EmbeddedStore::open(options(dir.path()), clock.clone()).await.unwrap();
+    clock.jump_wall_ms(9000 * HOUR_MS as i64);
+    clock.advance_ms(999);
+    assert!(due(&store).await.is_empty());
+    clock.advance_ms(1);
+    assert_eq!(due(&store).await, ["counted"]);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_checkpoint_records_elapsed_time_for_a_process_that_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::shared();
+    let store = EmbeddedStore::open(options(dir.path()), clock.clone()).await.unwrap();
+    add(&store, vec![task("a")]).await.unwrap();
+    clock.advance_ms(5);
+    store.shared.bell.ring();
+    let path = dir.path().join("ELAPSED");
+    let recorded = async {
+        while !path.exists() {
+            // sleep: nobody tells when a checkpoint ends.
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), recorded).await.unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with(&clock.now().elapsed().to_string()), "{text}");
+    store.close().await.unwrap();
+}

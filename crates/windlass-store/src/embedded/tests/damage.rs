@@ -1,4 +1,4 @@
-//! A directory whose files are missing, cut short, swapped or of two stores, as operators and broken disks leave them.
+//! Data directories with files that are missing, cut short, swapped or from two stores, as operators and broken disks leave them.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,7 +16,7 @@ pub(super) async fn open_durable(dir: &Path) -> Result<Arc<EmbeddedStore>, Error
     EmbeddedStore::open(durable(dir), ManualClock::shared()).await
 }
 
-/// A store of `prefix` tasks that was killed: some are in the tables, others in the log only.
+/// A store that was killed. The ids of its tasks begin with `prefix`; some are in the tables, others only in the log.
 pub(super) async fn killed(prefix: &str) -> tempfile::TempDir {
     let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let store = open_durable(dir.path()).await.unwrap();
@@ -60,7 +60,7 @@ pub(super) async fn count(store: &EmbeddedStore) -> usize {
     store.list(List { limit: 1000, ..List::default() }).await.unwrap().tasks.len()
 }
 
-/// Opens a damaged store, which must be refused with words that name the cause and a way out.
+/// Opens a damaged store, which must be refused with a message that names the cause and a remedy.
 pub(super) async fn refused(dir: &Path, cause: &str) {
     match open_durable(dir).await {
         Err(Error::Damaged(words)) => {
@@ -164,13 +164,13 @@ async fn files_of_two_stores_are_refused() {
     }
 }
 
-/// An idle store vouches for its last group: damage to it is not taken for a torn write.
+/// An idle store confirms its last group, so that damage to it is not mistaken for a torn write.
 #[tokio::test]
 async fn a_flipped_bit_in_the_last_acknowledged_group_is_refused() {
     let dir = killed("a").await;
     let store = open_durable(dir.path()).await.unwrap();
     add(&store, vec![task("last-of-all")]).await.unwrap();
-    // The vouch comes by itself: 48 bytes behind the last frame, whose padding is zeros.
+    // The idle store writes the vouch on its own: 48 bytes after the last frame, whose padding is zeros.
     let vouched = || {
         let bytes = fs::read(segments(dir.path()).pop().unwrap()).unwrap();
         let at = find(&bytes, b"last-of-all").expect("the task is in the log");
@@ -199,14 +199,18 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).rposition(|window| window == wanted)
 }
 
-/// A directory that a release with format 5 wrote, and that was killed.
-#[tokio::test]
-async fn a_directory_of_format_5_is_upgraded() {
+/// A directory of format 5, left by a release that was killed.
+pub(super) fn format_5() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/format-5.tar.gz");
-    let unpacked = Command::new("tar").args(["xzf", fixture, "-C"]).arg(dir.path()).status().unwrap();
-    assert!(unpacked.success());
+    assert!(Command::new("tar").args(["xzf", fixture, "-C"]).arg(dir.path()).status().unwrap().success());
     let data = dir.path().join("data");
+    (dir, data)
+}
+
+#[tokio::test]
+async fn a_directory_of_format_5_is_upgraded() {
+    let (_dir, data) = format_5();
     for round in 0..2 {
         let store = open_durable(&data).await.unwrap();
         let format = fs::read_to_string(data.join("FORMAT")).unwrap();
@@ -228,10 +232,7 @@ async fn a_directory_of_format_5_is_upgraded() {
 
 #[tokio::test]
 async fn an_upgrade_that_was_interrupted_goes_on() {
-    let dir = tempfile::tempdir().unwrap();
-    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/format-5.tar.gz");
-    assert!(Command::new("tar").args(["xzf", fixture, "-C"]).arg(dir.path()).status().unwrap().success());
-    let data = dir.path().join("data");
+    let (_dir, data) = format_5();
     open_durable(&data).await.unwrap().close().await.unwrap();
     // Everything was saved and the earlier log removed, but the format was not written yet.
     fs::write(data.join("FORMAT"), "windlass-data 5\n").unwrap();
@@ -239,4 +240,16 @@ async fn an_upgrade_that_was_interrupted_goes_on() {
     assert_eq!(count(&store).await, 51);
     store.close().await.unwrap();
     open_durable(&data).await.unwrap().close().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_upgrade_without_room_for_the_tables_keeps_the_log() {
+    let (_dir, data) = format_5();
+    // No disk has room for two segments of this size.
+    let huge = Options { segment_bytes: 1 << 58, ..durable(&data) };
+    let refused = EmbeddedStore::open(huge, ManualClock::shared()).await.unwrap_err();
+    assert!(matches!(refused, Error::NoSpace), "{refused}");
+    let store = open_durable(&data).await.unwrap();
+    assert_eq!(count(&store).await, 51);
+    store.close().await.unwrap();
 }

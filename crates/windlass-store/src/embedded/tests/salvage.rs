@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use windlass_core::Links;
 use windlass_core::{CancelReason, State, StateName};
 
-use super::damage::{LOGGED, SAVED, copy_dir, count, killed, open_durable, refused, segments};
+use super::damage::{LOGGED, SAVED, copy_dir, count, format_5, killed, open_durable, refused, segments};
 use super::*;
 use crate::embedded::salvage::{self, Loss, Progress, Report, Watch};
 
@@ -59,13 +59,13 @@ async fn salvaged(from: &Path) -> (Report, Losses, Arc<EmbeddedStore>, tempfile:
     let (report, losses) = try_salvage(from, &home.path().join("new")).await.unwrap();
     assert!(before == files(from), "the source changed");
     let names: Vec<_> = fs::read_dir(home.path().join("new")).unwrap().collect();
-    assert_eq!(names.len(), 4, "nothing is left to clear away: {names:?}");
+    assert_eq!(names.len(), 5, "nothing is left to clear away: {names:?}");
     let store = open_durable(&home.path().join("new")).await.unwrap();
     assert_eq!(count(&store).await as u64, report.tasks(), "{report:?}");
     (report, losses, store, home)
 }
 
-/// Flips a bit wherever `text` stands in the files of a folder.
+/// Flips a bit wherever `text` occurs in the files of a folder.
 fn flip(dir: &Path, text: &str) {
     let mut found = false;
     for (path, mut bytes) in files(dir) {
@@ -173,7 +173,7 @@ async fn files_of_another_store_are_left_out() {
 }
 
 #[tokio::test]
-async fn no_old_lease_counts_and_who_waits_for_a_lost_task_is_cancelled() {
+async fn old_leases_are_void_and_dependents_of_lost_tasks_are_cancelled() {
     let dir = tempfile::tempdir().unwrap();
     let store = open_durable(dir.path()).await.unwrap();
     add(&store, (0..40).map(|n| task(&format!("first-{n:04}"))).collect()).await.unwrap();
@@ -187,7 +187,7 @@ async fn no_old_lease_counts_and_who_waits_for_a_lost_task_is_cancelled() {
     let claimed = store.claim(claim(2, 0)).await.unwrap();
     assert_eq!(claimed.len(), 2);
     store.close().await.unwrap();
-    // A neighbour in its block: the dependency's own id is in the body of its child as well.
+    // This damages a neighbour in the same block, because the id of the dependency is in the body of its child as well.
     flip(&dir.path().join("blocks"), "first-0021");
     flip(&dir.path().join("log"), "first-0001");
 
@@ -204,5 +204,36 @@ async fn no_old_lease_counts_and_who_waits_for_a_lost_task_is_cancelled() {
         let record = store.peek(&old.record.id).await.unwrap().unwrap();
         assert!(record.id == again.record.id || record.state_name() == StateName::Pending, "{record:?}");
     }
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_of_format_5_is_copied_with_its_workflows() {
+    let (_dir, data) = format_5();
+    let before = open_durable(&data).await.unwrap();
+    let lists = async |store: &EmbeddedStore| {
+        let schedules = store.schedules(crate::ListSchedules { after: None, limit: 100 }).await.unwrap();
+        let schedules: Vec<_> = schedules.into_iter().map(|schedule| schedule.id).collect();
+        let limits = store.limits(crate::ListLimits { scope: None, after: None, limit: 100 }).await.unwrap();
+        let limits: Vec<_> = limits.into_iter().map(|status| (status.name, status.limit)).collect();
+        (schedules, limits)
+    };
+    let (expected, tasks) = (lists(&before).await, count(&before).await);
+    before.close().await.unwrap();
+
+    let (_dir, data) = format_5();
+    let (report, losses, store, _home) = salvaged(&data).await;
+    assert!(report.is_whole(), "{report:?} {losses:?}");
+    assert_eq!((count(&store).await, lists(&store).await), (tasks, expected));
+    let blocked = store.peek(&TaskId::new("w:b").unwrap()).await.unwrap().unwrap();
+    assert_eq!(blocked.state_name(), StateName::Blocked);
+    store.close().await.unwrap();
+
+    // Without its tables, what only they had is listed as lost.
+    let (_dir, data) = format_5();
+    fs::remove_file(data.join("index.redb")).unwrap();
+    let (report, losses, store, _home) = salvaged(&data).await;
+    assert!(count(&store).await <= tasks);
+    assert_eq!(report.is_whole(), count(&store).await == tasks, "{losses:?}");
     store.close().await.unwrap();
 }

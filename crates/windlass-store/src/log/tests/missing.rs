@@ -1,4 +1,4 @@
-//! Files that are missing, too short, of another store or of an earlier version, and frames that vouch.
+//! Segments that are missing, too short, from another store or of an earlier version, and vouches.
 
 use super::damage::{blank, change, entries, write, write_synced};
 use super::*;
@@ -39,7 +39,7 @@ fn a_missing_newest_segment_is_refused() {
     let whole = fs::read(&newest).unwrap();
     fs::remove_file(&newest).unwrap();
     let before = contents(dir.path());
-    // Whatever the caller has seen already: entries of the missing segment were durable.
+    // This holds whatever the caller has seen already, because entries of the missing segment were durable.
     for from in [1, 5] {
         let Error::Missing { path } = open(existing(dir.path()), from).unwrap_err() else {
             panic!("the missing segment was missed");
@@ -63,7 +63,7 @@ fn a_log_that_was_there_and_is_gone_is_refused() {
     fill(&mut log, 1, 10);
     drop(log);
     fs::remove_file(dir.path().join("NEWEST")).unwrap();
-    // Also while the store is created: a log with segments has its record.
+    // This holds also while the store is created, because a log with segments has its record.
     for options in [existing(dir.path()), small(dir.path())] {
         assert!(matches!(open(options, 1), Err(Error::Missing { .. })));
     }
@@ -134,7 +134,7 @@ fn a_log_of_the_version_before_is_read() {
     assert_eq!(open(earlier, 1).unwrap().1, all);
 }
 
-/// Without the vouch this bit would pass for a torn write, and the entries would be gone.
+/// Without the vouch this bit would look like a torn write, and the entries would be dropped.
 #[test]
 fn a_flipped_bit_in_the_last_frame_of_an_idle_log_is_refused() {
     let dir = TempDir::new().unwrap();
@@ -158,12 +158,27 @@ fn a_flipped_bit_in_the_last_frame_of_an_idle_log_is_refused() {
         assert_eq!(open(existing(dir.path()), 1).unwrap().1, entries(&frames), "a torn vouch costs nothing");
         fs::write(&last.path, &whole).unwrap();
     }
-    // The log goes on behind its vouch.
+    // The log continues after its vouch.
     let (mut log, _) = open(existing(dir.path()), 1).unwrap();
     let more = fill(&mut log, 20, 100);
     log.vouch().unwrap();
     drop(log);
     assert_eq!(open(existing(dir.path()), 1).unwrap().1, [entries(&frames), more].concat());
+}
+
+#[test]
+fn a_segment_that_is_full_still_has_room_for_its_vouch() {
+    let dir = TempDir::new().unwrap();
+    let (mut log, _) = open(small(dir.path()), 1).unwrap();
+    // A frame that would fill the segment to its last byte.
+    let bytes = SMALL as usize - HEADER_BYTES as usize - HEAD_BYTES - 4;
+    let frame = write(&mut log, &[entry(1, bytes)]);
+    log.sync().unwrap();
+    log.vouch().unwrap();
+    assert_eq!(log.active.as_ref().unwrap().at, frame.to + HEAD_BYTES as u64);
+    drop(log);
+    change(&frame.path, |bytes| bytes[frame.from as usize + 100] ^= 1);
+    assert!(matches!(open(existing(dir.path()), 1), Err(Error::Damaged { index: 1, .. })));
 }
 
 #[test]

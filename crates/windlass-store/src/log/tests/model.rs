@@ -94,7 +94,7 @@ impl World {
         log.vouch().unwrap();
         let active = log.active.as_ref().unwrap();
         if active.at > before {
-            // It stays unsynced for as long as no entry behind it is synced.
+            // It stays unsynced until a later entry is synced.
             self.unsynced.push((log.next_index(), active.path.clone(), before, active.at));
         }
     }

@@ -2,9 +2,9 @@
 --
 -- ARGV[4]  the mark of the leader: only one process at a time acts on time.
 -- ARGV[5]  how many at most, of each order. ARGV[6]  the bytes after which it is enough.
--- From ARGV[7] on for each order: its name ("wakes", which is by the wall clock; "elapses" and "prunes", which are by elapsed time), and
--- now on its time line.
--- Returns "stranger" if somebody else leads; else for each order the rows with bodies, and when the next one comes up, or "".
+-- ARGV[7] and following, for each order: its name ("wakes" uses the wall clock; "elapses" and "prunes" use elapsed time), and the present
+-- time on its time line.
+-- Returns "stranger" if another process leads; else for each order the rows with bodies, and when the next one is due, or "".
 
 if call("GET", base .. "leader") ~= ARGV[4] then
   return "stranger"

@@ -2,7 +2,7 @@
 --
 -- ARGV[4]  who asks.
 -- ARGV[6]  "lead" to begin or go on; ARGV[5]  for how long unless it asks again, in milliseconds.
---          ARGV[7]  elapsed time, which a process that starts later goes on from.
+--          ARGV[7]  elapsed time, from which a later process continues.
 --          "resign" to stop; ARGV[5]  a term that the next one is to be above.
 --          "seize" to begin whoever leads, until somebody else does: of a part of a spread store whose first part it leads (lead.rs);
 --          ARGV[5]  its term there.

@@ -1,15 +1,16 @@
--- Every process on a store calls now and then, says how far its clock is from that of this server, and finds what it left here.
+-- Every process on a store calls this regularly. It records how far its clock is from the clock of this server, and reads back
+-- the number of its last call.
 --
--- ARGV[4]  who calls, and ARGV[5]  its name for people.
+-- ARGV[4]  the id of the calling process, and ARGV[5]  its name for people.
 -- ARGV[6]  the number of this call, which grows.
 -- ARGV[7]  its clock minus the clock here at its last call, in milliseconds; "" if it does not know yet.
--- ARGV[8]  what to call this data set if it has no name yet.
+-- ARGV[8]  the name for this data set if it has none yet.
 -- ARGV[9]  how long others are shown after their last call, and ARGV[10]  how long they are remembered.
--- Returns the name of the data set, the number of the last call of this process that is known here or "", the time here, and
--- for each other process who it is, its name and its clock.
+-- Returns the name of the data set, the number of the last recorded call of this process or "", the time of this server, and
+-- for each other process its id, its name and its clock difference.
 
 local SHOWN_MAX = 100
--- Users of access lists may ask for this, and not for TIME.
+-- Users with restricted rights may be allowed to call INFO, and not TIME.
 local clock = string.match(call("INFO", "server"), "server_time_usec:(%d+)")
 local key, now = base .. "processes", math.floor(tonumber(clock or "0") / 1000)
 local set = call("HGET", KEYS[1], "set")

@@ -1,8 +1,8 @@
 -- Schedules whose next slot has come, earliest first on each time line.
 --
--- ARGV[4]  the mark of the leader. ARGV[5]  now, on the wall. ARGV[6]  now, on elapsed time. ARGV[7]  how many at most of each.
--- Returns "stranger" if somebody else leads; else for the wall, and then for elapsed time: of each schedule its name and its value; and when
--- the next one comes up, or "".
+-- ARGV[4]  the mark of the leader. ARGV[5]  now, on the wall clock. ARGV[6]  now, on elapsed time. ARGV[7]  how many at most of each.
+-- Returns "stranger" if another process leads; else for the wall clock, and then for elapsed time: the name and the value of each
+-- schedule, and when the next one is due, or "".
 
 if call("GET", base .. "leader") ~= ARGV[4] then
   return "stranger"

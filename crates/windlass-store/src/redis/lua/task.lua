@@ -32,7 +32,7 @@ local function leave_ends(name, row)
   end
 end
 
--- A task stands where it wakes on the wall clock, where it wakes on elapsed time, or both (row.lua).
+-- A task is in the order of the wall clock, in that of elapsed time, or in both (row.lua).
 local function stand_to_wake(name, row, there)
   if row.wake ~= "-" then
     local wall, elapsed = string.match(row.wake, "^(%d*)~?(%d*)$")

@@ -261,7 +261,7 @@ impl Spread {
         Ok(sum)
     }
 
-    /// Live tasks whose time has come, of all parts that this process leads.
+    /// Live tasks whose time has come, in all parts that this process leads.
     pub(super) async fn due(&self, limit: usize) -> Result<Due, Error> {
         let parts = try_join_all(self.parts.iter().map(|part| part.shared.due(limit))).await?;
         let now = self.clock.now().stamp();
@@ -332,7 +332,7 @@ fn merge<T>(
     (all, frontier)
 }
 
-/// The earliest of what came up in all parts.
+/// Merges the due tasks of all parts, earliest first.
 fn first_of(parts: Vec<Due>, limit: usize, at: impl Fn(&Record) -> u64) -> Due {
     let next = parts.iter().filter_map(|due| due.next).min();
     let mut tasks: Vec<Task> = parts.into_iter().flat_map(|due| due.tasks).collect();

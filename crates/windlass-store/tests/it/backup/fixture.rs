@@ -1,7 +1,7 @@
-//! Backups that earlier versions wrote, kept for good: every later version restores them, and finds in them what was put in.
+//! Backups that earlier versions wrote. They are kept for good: every later version must restore them with the same contents.
 //!
-//! `WINDLASS_WRITE_FIXTURE=1 cargo test -p windlass-store --test it backup::fixture` adds one of the present format, for a
-//! change of the format to be committed with. Those that are there are never written again.
+//! `WINDLASS_WRITE_FIXTURE=1 cargo test -p windlass-store --test it backup::fixture` adds a fixture of the present format.
+//! Commit it together with a change of the format. Existing fixtures are never rewritten.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,7 +23,7 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
-/// What was put in, in words that do not depend on how it is kept.
+/// Describes the contents as text that does not depend on the storage format.
 fn described(contents: &Contents) -> String {
     let mut text = String::new();
     for task in contents.tasks.iter().rev() {
@@ -167,7 +167,7 @@ async fn every_backup_that_was_ever_committed_restores() {
         let contents = Contents::read(&*store).await.unwrap();
         let expected = fs::read_to_string(dir.with_extension("txt")).unwrap();
         assert_eq!(described(&contents), expected, "{}", dir.display());
-        // It has something of everything.
+        // The fixture has something of every kind.
         for state in StateName::ALL {
             let has = contents.tasks.iter().any(|task| task.record.state_name() == state);
             assert!(has, "no task is {}", state.as_str());

@@ -1,4 +1,4 @@
-//! Backups that are damaged, cut, of another version, or in the way.
+//! Backups that are damaged, cut short or of another version, and destinations that are refused.
 
 use std::io::Read;
 use std::path::Path;
@@ -71,7 +71,7 @@ async fn a_damaged_backup_is_not_restored() {
     }
 }
 
-/// Reads up to a point, and panics there: nothing is tidied up, as after a kill.
+/// A reader that panics at its end, so that nothing is cleaned up, as after a kill.
 struct Killed<'a>(&'a [u8]);
 
 impl Read for Killed<'_> {
@@ -101,7 +101,7 @@ async fn a_restore_that_was_killed_is_no_store_and_can_start_over() {
     restore_backup(&bytes[..], &dir, &mut |_| {}).unwrap();
     assert_eq!(names(&dir), ["FORMAT", "LOCK", "blocks", "index.redb"]);
     let store = open().await.unwrap();
-    // In use, and then not empty.
+    // The directory is in use, and then not empty.
     let in_use = restore_backup(&bytes[..], &dir, &mut |_| {}).unwrap_err();
     assert!(matches!(in_use, Error::NotEmpty(_)), "{in_use}");
     store.close().await.unwrap();
@@ -115,13 +115,13 @@ async fn a_directory_with_something_in_it_is_left_alone() {
     let refused = restore_backup(&bytes[..], home.path(), &mut |_| {}).unwrap_err();
     assert!(matches!(refused, Error::NotEmpty(_)), "{refused}");
     assert_eq!(names(home.path()), ["letters.txt"]);
-    // What a new file system begins with is nothing.
+    // The `lost+found` of a new file system does not count.
     let disk = tempfile::tempdir().unwrap();
     std::fs::create_dir(disk.path().join("lost+found")).unwrap();
     restore_backup(&bytes[..], disk.path(), &mut |_| {}).unwrap();
 }
 
-/// Puts other bytes in the place of some, with checksums that are right.
+/// Replaces bytes in a stream, and corrects the checksums.
 fn reworded(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut bytes = bytes.to_vec();
@@ -162,7 +162,7 @@ async fn what_a_later_version_wrote_is_refused_before_anything_is_made() {
     }
 }
 
-/// In a directory it is whole when its manifest is there, and only then.
+/// A backup in a directory is complete only when its manifest is there.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_is_whole_with_its_manifest() {
     use std::io::Write;

@@ -40,7 +40,7 @@ impl Pair {
         }
     }
 
-    /// On both time lines.
+    /// The present moment on both time lines.
     pub(super) fn now(&self) -> Stamp {
         self.clock.now().stamp()
     }

@@ -1,4 +1,4 @@
-//! What goes wrong with a Redis that still serves is noticed.
+//! Problems of a Redis that still serves are reported.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::cluster::cluster;
 use super::shared::{add, task};
 use super::{Server, ask, fresh_prefix, open};
 
-/// A store on a server of its own, and one that looks at it.
+/// Opens a store on this server.
 async fn store(server: &Server, clock: &Arc<ManualClock>) -> Arc<RedisStore> {
     let url = format!("redis+unix://{}?prefix=notices", server.socket.display());
     RedisStore::open(Options::parse(&url).expect("a URL"), clock.clone()).await.expect("open")
@@ -30,7 +30,7 @@ async fn clocks_that_differ_are_noticed_by_both() {
         assert_eq!((problem(&first).await, problem(&second).await), (String::new(), String::new()));
     }
     other.jump_wall_ms(3_600_000);
-    // Measured, left behind, seen, and seen again.
+    // The clocks are measured, stored, seen once, and seen again.
     for _ in 0..4 {
         second.look_around().await.expect("a look");
         first.look_around().await.expect("a look");
@@ -72,7 +72,7 @@ async fn a_flushed_redis_is_noticed_by_all_though_it_is_filled_again() {
         assert!(lost.contains("Redis lost its data set"), "{lost}");
         assert_eq!(problem(store).await, lost, "and it stays");
     }
-    // Whoever opens it from then on finds nothing wrong.
+    // A store that is opened afterwards finds no problem.
     let fresh = self::store(&server, &clock).await;
     assert_eq!(problem(&fresh).await, "");
 }
@@ -95,7 +95,7 @@ async fn a_redis_that_came_back_without_its_data_or_with_older_data_is_noticed()
     assert!(empty.contains("Redis lost its data set"), "{empty}");
 }
 
-/// Each part of a spread store is looked at by its leader when it looks at its leases.
+/// The leader checks each part of a spread store when it reads its leases.
 #[tokio::test]
 async fn a_lost_part_of_a_spread_store_is_noticed() {
     let prefix = fresh_prefix();

@@ -1,4 +1,4 @@
-//! The pieces of a stream as something that can be read.
+//! Adapts the pieces of a stream to [`Read`].
 
 use std::io::{self, Read, Write};
 
@@ -7,10 +7,10 @@ use tokio::sync::mpsc;
 use windlass_client::rest::Backup;
 use windlass_store::backup::Source;
 
-/// Pieces that are on their way: the network does not run ahead of the disk by more.
+/// How many pieces the network may be ahead of the disk.
 const PIECES_AHEAD: usize = 4;
 
-/// Reads pieces one behind the other. It blocks.
+/// A reader of the pieces, one after the other. Reading blocks.
 #[derive(Debug)]
 pub(super) struct Pieces {
     from: Origin,
@@ -66,7 +66,7 @@ impl Read for Pieces {
     }
 }
 
-/// Remembers why a write failed: whoever reads from a relay only learns that it ended.
+/// A writer that remembers why a write failed, because the reader of a relay only sees a failed read.
 #[derive(Debug)]
 pub(super) struct Noting<W> {
     pub(super) to: W,
@@ -77,7 +77,7 @@ impl<W: Write> Noting<W> {
     fn note<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
         done.map_err(|error| {
             let kind = error.kind();
-            // Such a write is tried again.
+            // An interrupted write is retried.
             if kind != io::ErrorKind::Interrupted {
                 self.refused.get_or_insert(error);
             }

@@ -1,4 +1,4 @@
-//! What is said about backups.
+//! The output of `windlass backup`.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use windlass_store::embedded::RestoredBackup;
 
 use crate::cli::output::{self, Output, fields};
 
-/// What programs are told.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 struct Body<'a> {
     path: String,
@@ -27,7 +27,7 @@ pub(super) fn progress(bar: &output::Progress, verb: &str, progress: backup::Pro
     bar.show(share, &format!("{verb} {} of {} rows, {megabytes} MB", progress.done, progress.total));
 }
 
-/// Where the stream itself goes to standard output, what is said about it goes to standard error.
+/// Prints the result of a backup. If the stream went to standard output, the result goes to standard error.
 pub(super) fn created(to: &Path, piped: bool, manifest: &Manifest, output: &Output) {
     if piped {
         output.note(&format!(

@@ -1,4 +1,4 @@
-//! `windlass doctor salvage`: copies what is whole out of a store that is refused.
+//! `windlass doctor salvage`: copies the intact data out of a store that is refused.
 
 use std::path::PathBuf;
 
@@ -46,13 +46,13 @@ pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
     match report.is_whole() {
         true => Ok(()),
         false => {
-            let failure = Failure::new(LOST, "something is lost: see the list");
+            let failure = Failure::new(LOST, "some data is lost: see the list");
             Err(failure.hint(format!("start a broker with --data-dir {}", options.to.display())))
         }
     }
 }
 
-/// Prints losses as they are found: there may be a million.
+/// Prints each loss as it is found, because there may be a million.
 struct Told<'a> {
     output: &'a Output,
     bar: Progress,
@@ -122,7 +122,7 @@ fn shown(report: &Report) -> String {
         ("in an earlier state", report.older.to_string()),
         ("cancelled", report.cancelled.to_string()),
         ("other losses", report.others.to_string()),
-        ("given back by workers", report.released.to_string()),
+        ("running tasks released", report.released.to_string()),
         ("new store id", report.store.clone()),
     ];
     fields(&rows)

@@ -25,7 +25,7 @@ pub(super) enum Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Source,
-    /// It may be one that an earlier run did not finish.
+    /// The destination, which an earlier run may have left unfinished.
     Destination,
 }
 
@@ -84,7 +84,7 @@ impl Place {
         self.open(Purpose::Destination).await
     }
 
-    /// The source of a migration to it that did not finish.
+    /// The source of an unfinished migration into this store, if there is one.
     pub(super) async fn unfinished_source(&self) -> Result<Option<String>, Error> {
         match self {
             Place::Directory(dir) => embedded::migration::source(dir),
@@ -92,7 +92,7 @@ impl Place {
         }
     }
 
-    /// From now on only a migration opens it.
+    /// Marks the store, so that only a migration opens it.
     pub(super) async fn mark(&self, from: &Place) -> Result<(), Error> {
         let from = from.lasting_name();
         match self {
@@ -101,7 +101,7 @@ impl Place {
         }
     }
 
-    /// It is whole: anybody may open it.
+    /// Removes the mark, so that the store can be used.
     pub(super) async fn unmark(&self) -> Result<(), Error> {
         match self {
             Place::Directory(dir) => embedded::migration::end(dir),
@@ -109,7 +109,7 @@ impl Place {
         }
     }
 
-    /// What somebody elsewhere would call it, without secrets.
+    /// A name that is valid on this machine from any directory, without secrets.
     fn lasting_name(&self) -> String {
         match self {
             Place::Directory(dir) => std::path::absolute(dir).as_ref().unwrap_or(dir).display().to_string(),

@@ -70,8 +70,8 @@ pub(super) fn files_in(dir: &Path) -> Result<BTreeSet<u32>, Error> {
     Ok(numbers)
 }
 
-/// Writes another owner into the files that the tree knows. Whether their blocks are those of the tree is for their checksums
-/// to say.
+/// Writes another store id into the files that the tree knows. It does not check their blocks: each block has a checksum in the
+/// tree.
 pub(in crate::embedded) fn rename_owner(
     dir: &Path,
     write: &WriteTransaction,
@@ -90,7 +90,7 @@ pub(in crate::embedded) fn rename_owner(
     Ok(())
 }
 
-/// Opens whatever files there are, to be read only. Their heads are not looked at: the tree has a checksum for each block.
+/// Opens all files for reading. It does not check their heads, because the tree has a checksum for each block.
 pub(in crate::embedded) fn open_all(dir: &Path) -> Result<Files, Error> {
     let mut files = std::collections::BTreeMap::new();
     if dir.is_dir() {

@@ -1,11 +1,11 @@
-//! Where blocks stand in the files.
+//! The positions of blocks in the files.
 
 use super::{HEAD_BYTES, damaged};
 use crate::embedded::tables::block::BLOCK_BYTES_MAX;
 use crate::embedded::tables::seal;
 use crate::store::Error;
 
-/// Where a block stands. As a value of the table of tasks it begins with a byte that no block begins with.
+/// The position of a block. As a value of the table of tasks it begins with a byte that no block begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::embedded) struct Place {
     pub(super) file: u32,
@@ -17,7 +17,7 @@ pub(in crate::embedded) struct Place {
 const PLACE_MARK: u8 = 0xff;
 
 impl Place {
-    /// What stands for block `number` in the tree: its place, or `None` if it is the block itself, as all were in the format before.
+    /// Decodes the value of block `number` in the tree. Returns `None` if the value is the block itself, as in format 4.
     pub(in crate::embedded) fn read(number: u64, value: &[u8]) -> Result<Option<Place>, Error> {
         if value.first() != Some(&PLACE_MARK) {
             return Ok(None);
@@ -45,12 +45,12 @@ impl Place {
         seal::close(number, buffer)
     }
 
-    /// Without the head in front of it.
+    /// The size of the block without its head.
     pub(in crate::embedded) fn block_bytes(self) -> u64 {
         u64::from(self.bytes)
     }
 
-    /// With the head in front of it.
+    /// The size of the block with its head.
     pub(super) fn taken(self) -> u32 {
         HEAD_BYTES as u32 + self.bytes
     }

@@ -194,7 +194,7 @@ fn on_a_short_disk_smaller_waste_counts_too() {
     assert!(short < at_leisure, "{short} after {at_leisure}");
 }
 
-/// All in one file, which is the current one; then all but one go.
+/// Writes all blocks to one file, the current one, and then removes all but one.
 fn purge(held: &mut Held, end: End) {
     held.save((0..30).map(|number| (number, Some(vec![1; 100]))).collect());
     assert_eq!(held.files_on_disk().len(), 1);
@@ -239,7 +239,7 @@ fn an_older_view_still_reads_the_file_that_was_current() {
     }
 }
 
-/// A file that cannot be left to its end would take room and give none.
+/// Moving only a part of a file would take room and free none.
 #[test]
 fn a_file_is_only_left_if_the_disk_has_room_for_the_rest_of_it() {
     let mut held = Held::new();

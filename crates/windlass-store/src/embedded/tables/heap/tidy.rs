@@ -10,10 +10,10 @@ use crate::store::Error;
 
 /// A checkpoint looks through twice as much as it wrote, which is enough to keep up, and through this much at least.
 const STEP_BYTES_MIN: u64 = 4 << 20;
-/// Blocks are written to another file than the current one, so that this one can be left, if it has grown to this share of a
-/// whole file: when the disk is short…
+/// The current file is abandoned, and blocks move to another one, if it has at least this share of a whole file (one in 64)
+/// while the disk is short…
 pub(super) const CURRENT_SHARE_SHORT: u32 = 64;
-/// …and otherwise. Then it must also be waste for all but an eighth, because what is moved has just been written.
+/// …and this share (one in 4) otherwise. Then seven eighths of it must be waste, because its blocks were just written.
 const CURRENT_SHARE: u32 = 4;
 
 /// What the disk has left.
@@ -58,7 +58,7 @@ impl Heap {
                 continue;
             }
             if file == self.current {
-                // Its last blocks can be read from now on, and are followed by no others.
+                // After the flush its last blocks can be read, and no more blocks are written to it.
                 self.flush()?;
                 self.current += 1;
             }
@@ -77,7 +77,7 @@ impl Heap {
         Ok(())
     }
 
-    /// Whether a step would give room back.
+    /// Whether a step would free space.
     pub(in crate::embedded) fn has_waste(&self, room: Room) -> bool {
         let unfinished = self.tidying.leaving.is_some_and(|(file, _)| self.uses.contains_key(&file));
         room.bytes > 0 && (unfinished || self.most_wasteful(room).is_some())
@@ -92,7 +92,7 @@ impl Heap {
             };
             let share = if room.short { CURRENT_SHARE_SHORT } else { CURRENT_SHARE };
             let small = **number == self.current && known.end < self.file_bytes / share;
-            // A file that cannot be left to its last block would only take the room of two.
+            // A file that cannot be emptied completely would only take the room of two files.
             let fits = !room.short || u64::from(known.live) <= room.bytes;
             known.live > 0
                 && known.start + known.live < limit

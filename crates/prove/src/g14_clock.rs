@@ -41,13 +41,15 @@ pub(crate) async fn prove(run: Run) -> Outcome {
         return Err(Trouble::Skipped("libfaketime is not installed".to_owned()));
     };
     let home = run.home()?;
-    let redis = Redis::start(home.path(), false).await?;
     let mut complaints = Vec::new();
     let mut figures = Vec::new();
     let mutant = Case::new("mutant", &library, HOUR_S, None);
     let mutant = Case { monotonic: true, ..mutant };
     for round in 0..run.pick(1, 10) {
-        let url = |database: u32| format!("{}/{}", redis.url(), database + 2 * (round % 8));
+        let place = home.path().join(format!("redis-{round}"));
+        fs::create_dir_all(&place)?;
+        let redis = Redis::start(&place, false).await?;
+        let url = |database: u32| format!("{}/{database}", redis.url());
         let cases = [
             Case::new("embedded +1h", &library, HOUR_S, None),
             Case::new("embedded -1h", &library, -HOUR_S, None),

@@ -13,6 +13,8 @@ use crate::error::Error;
 use crate::rates::PerSecond;
 use crate::workers::{ListWorkers, WorkerPage, WorkerView};
 
+/// How long health waits for the store.
+const HEALTH_WAIT: Duration = Duration::from_millis(900);
 /// How often a waiter looks by itself: another broker on the same store may have finished the task.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Running tasks listed for one worker.
@@ -228,12 +230,16 @@ impl Broker {
         Ok(view)
     }
 
+    /// How the broker is. A store that does not answer soon makes it unhealthy: probes give up after seconds.
     pub async fn health(&self) -> Health {
         let now = self.now();
         let capabilities = self.inner.store.capabilities();
-        let queues = self.inner.store.queues(None).await;
+        let queues = match tokio::time::timeout(HEALTH_WAIT, self.inner.store.queues(None)).await {
+            Ok(queues) => queues.map_err(|error| error.to_string()),
+            Err(_) => Err(format!("the store did not answer within {} ms", HEALTH_WAIT.as_millis())),
+        };
         let stopped = self.inner.failed.lock().clone();
-        let unreadable = queues.as_ref().err().map(ToString::to_string);
+        let unreadable = queues.as_ref().err().cloned();
         let fatal = stopped.or(unreadable);
         let oldest = queues.unwrap_or_default().iter().filter_map(|queue| queue.oldest_pending_at).min();
         Health {

@@ -17,6 +17,8 @@ pub enum InvalidName {
     TooLong,
     #[error("may contain only A-Z a-z 0-9 . _ : -")]
     Character,
+    #[error("must not be . or .., because clients remove these from the path of a URL")]
+    Dots,
 }
 
 fn check(text: &str) -> Result<(), InvalidName> {
@@ -128,8 +130,12 @@ macro_rules! name_type {
         impl std::str::FromStr for $name {
             type Err = InvalidName;
 
+            /// For text from outside. Stores may hold names that are refused here, because earlier versions accepted them.
             fn from_str(text: &str) -> Result<Self, InvalidName> {
-                Self::new(text)
+                match text {
+                    "." | ".." => Err(InvalidName::Dots),
+                    _ => Self::new(text),
+                }
             }
         }
     };
@@ -193,6 +199,11 @@ mod tests {
         assert_eq!(Name::new("ü"), Err(InvalidName::Character));
         assert_eq!(Name::new(&"x".repeat(129)), Err(InvalidName::TooLong));
         assert!(TaskId::new(&"x".repeat(128)).is_ok());
+        for dots in [".", ".."] {
+            assert_eq!(dots.parse::<TaskId>(), Err(InvalidName::Dots));
+            assert!(TaskId::new(dots).is_ok(), "an earlier version may have stored it");
+        }
+        assert!("...".parse::<Name>().is_ok());
     }
 
     #[test]

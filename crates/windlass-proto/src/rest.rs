@@ -11,6 +11,7 @@ mod event;
 mod invalid;
 mod json;
 mod limit;
+mod object;
 mod operation;
 mod outcome;
 mod problem;
@@ -29,6 +30,7 @@ pub(crate) mod workflow;
 
 pub use claim::{ClaimBody, ClaimQueues, Claimed, Claiming};
 pub use dead_groups::{DeadGroupBody, DeadGroupsBody};
+pub(crate) use decode::decode_any;
 pub use decode::{decode, decode_item};
 pub use event::{
     ClosedBody, EventBody, GapBody, PositionBody, QueueDepthBody, QueueDepthsBody, QueueEventBody,

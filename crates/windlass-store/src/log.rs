@@ -43,6 +43,7 @@ use health::Health;
 use newest::Newest;
 use parking_lot::{Condvar, Mutex};
 use recover::Wanted;
+use rustix::io::Errno;
 use segment::{HEADER_BYTES, Header, Listing, Segment};
 use spare::{Live, Shared, State};
 use std::fs::{self, File};
@@ -131,11 +132,12 @@ impl Log {
         listing.unfinished.iter().for_each(|path| spare::remove(path));
         let spares = spare::adopt(listing.spares, segment_bytes, wanted)?;
         // A dropped segment must not come back behind one that is written from now on.
-        segment::sync_dir(&dir)?;
+        let names = File::open(&dir).map_err(io_error("open", &dir))?;
+        names.sync_all().map_err(io_error("sync", &dir))?;
 
         let state = State { live: recovered.live, spares, number, ..State::default() };
         let (state, changed) = (Mutex::new(state), Condvar::new());
-        let shared = Arc::new(Shared { dir, segment_bytes, wanted, direct, state, changed });
+        let shared = Arc::new(Shared { dir, names, segment_bytes, wanted, direct, state, changed });
         let background = Arc::clone(&shared);
         let preparer = std::thread::Builder::new()
             .name("log-segments".to_owned())
@@ -273,8 +275,7 @@ impl Log {
             self.shared.give_back(spare);
             return Err(error);
         }
-        let synced = segment::sync_dir(&self.shared.dir);
-        synced.map_err(never_harmless)?;
+        self.shared.sync_names().map_err(never_harmless)?;
         // Recorded after the name is durable and before the first entry: from here on a missing segment is damage.
         self.newest.set(Some(self.next)).map_err(never_harmless)?;
         let live = Live { first: self.next, path: path.clone(), bytes: spare.bytes, used: 0 };
@@ -333,6 +334,7 @@ fn never_harmless(error: Error) -> Error {
         Error::NoSpace { path } => {
             Error::Io { action: "sync", path, source: io::ErrorKind::StorageFull.into() }
         }
+        Error::NoFiles { path } => Error::Io { action: "sync", path, source: Errno::MFILE.into() },
         other => other,
     }
 }
@@ -340,7 +342,11 @@ fn never_harmless(error: Error) -> Error {
 fn io_error<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Error + 'a {
     move |source| {
         let path = path.to_owned();
-        if no_space(&source) { Error::NoSpace { path } } else { Error::Io { action, path, source } }
+        match source.raw_os_error().map(Errno::from_raw_os_error) {
+            _ if no_space(&source) => Error::NoSpace { path },
+            Some(Errno::MFILE | Errno::NFILE) => Error::NoFiles { path },
+            _ => Error::Io { action, path, source },
+        }
     }
 }
 

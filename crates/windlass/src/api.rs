@@ -136,6 +136,10 @@ pub(crate) fn serve(state: Arc<State>) -> Front {
         .fallback(problem::no_such_route)
         .method_not_allowed_fallback(problem::wrong_method)
         .with_state(state.clone());
+    let routes = match origin::cors(&state.settings.origins) {
+        Some(cors) => routes.layer(cors),
+        None => routes,
+    };
     Front::new(routes, state)
 }
 

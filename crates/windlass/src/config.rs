@@ -201,7 +201,7 @@ impl Settings {
         let store = from.take("store.url", wrong);
         let data_dir = from.take("store.data_dir", wrong);
         let durability = from.take("store.durability", wrong);
-        let segment_bytes = from.take::<value::Bytes>("store.segment_bytes", wrong);
+        let segment_bytes = from.take::<value::SegmentBytes>("store.segment_bytes", wrong);
         let disk_reserve_bytes = from.take::<value::Bytes>("store.disk_reserve_bytes", wrong);
         let (reserve, segment) = (disk_reserve_bytes.as_ref(), segment_bytes.as_ref());
         if store == Some(value::StoreKind::Embedded) {

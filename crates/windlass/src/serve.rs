@@ -26,6 +26,7 @@ use crate::cli::error::{CONFLICT, ERROR, Failure};
 use crate::cli::output::Output;
 use crate::config::value::StoreKind;
 use crate::config::{Resolved, Settings, Sources};
+use crate::server::descriptors;
 use crate::server::threads::Threads;
 use crate::traces::{Sending, Traces};
 use crate::{api, grpc, server, tcp};
@@ -107,7 +108,7 @@ pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
             .hint("listen on 127.0.0.1, or say --insecure if whoever can connect may do everything"));
     }
     crate::logging::start(&settings.log_level, settings.log_format);
-    let running = Running::start(&settings).await?;
+    let running = Running::start(&settings, Hangup::Ignored).await?;
     output.data(&running.addresses());
     running.until_stopped(None).await
 }
@@ -128,9 +129,12 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) async fn start(settings: &Settings) -> Result<Running, Failure> {
+    pub(crate) async fn start(settings: &Settings, on_hangup: Hangup) -> Result<Running, Failure> {
         // Before anything is opened, so that an early signal finds its listener.
-        let shutdown = signals()?;
+        let shutdown = signals(on_hangup)?;
+        let mut settings = settings.clone();
+        settings.connections_max = within_descriptors(settings.connections_max);
+        let settings = &settings;
         let (listener, address) = bind(settings.http_addr).await?;
         let grpc = bind_if(settings.grpc_addr).await?;
         let tcp = bind_if(settings.tcp_addr).await?;
@@ -307,6 +311,20 @@ fn tcp_limits(settings: &Settings) -> tcp::Limits {
     }
 }
 
+/// The connections that the limit of open files leaves room for.
+fn within_descriptors(wanted: u64) -> u64 {
+    /// With less, an ordinary fleet of clients may not find room.
+    const FEW: u64 = 1000;
+    let room = descriptors::raise_limit();
+    if room < wanted.min(FEW) {
+        tracing::warn!(
+            "the limit of open files leaves room for {room} connections, which is below server.connections_max \
+             ({wanted}); raise it with `ulimit -n` or LimitNOFILE"
+        );
+    }
+    wanted.min(room)
+}
+
 async fn bind_if(address: Option<SocketAddr>) -> Result<Option<(TcpListener, SocketAddr)>, Failure> {
     match address {
         Some(address) => bind(address).await.map(Some),
@@ -321,15 +339,33 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Failure>
     Ok((listener, address))
 }
 
+/// What SIGHUP means. A terminal that closes sends it, and so do tools that expect a daemon to read its settings again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hangup {
+    Stops,
+    Ignored,
+}
+
 /// Cancelled by the first SIGTERM or SIGINT; the second ends the process at once.
-pub(crate) fn signals() -> Result<CancellationToken, Failure> {
+pub(crate) fn signals(on_hangup: Hangup) -> Result<CancellationToken, Failure> {
     let failed = |error: std::io::Error| Failure::error(format!("cannot listen for signals: {error}"));
     let mut term = signal(SignalKind::terminate()).map_err(failed)?;
     let mut int = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
     let token = CancellationToken::new();
     let told = token.clone();
+    let hung_up = async move {
+        while hangup.recv().await.is_some() {
+            match on_hangup {
+                Hangup::Stops => return,
+                Hangup::Ignored => tracing::warn!("SIGHUP is ignored: settings are read only at the start"),
+            }
+        }
+        std::future::pending().await
+    };
     tokio::spawn(async move {
-        tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
+        let mut hung_up = std::pin::pin!(hung_up);
+        tokio::select! { _ = term.recv() => {}, _ = int.recv() => {}, () = &mut hung_up => {} }
         told.cancel();
         tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
         std::process::exit(130);

@@ -6,7 +6,10 @@
 //! On shutdown no connection is accepted any more, idle ones are closed, requests in flight are finished, and what is not
 //! finished at the deadline is dropped.
 
+pub(crate) mod descriptors;
+pub(crate) mod gone;
 mod lasting;
+pub(crate) mod socket;
 pub(crate) mod stall;
 #[cfg(test)]
 mod tests;
@@ -28,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub(crate) use self::lasting::Lasting;
+use self::socket::Socket;
 use self::stall::Stall;
 use crate::api::Front;
 
@@ -98,8 +102,10 @@ where
             },
         };
         match places.clone().try_acquire_owned() {
-            Ok(place) => drop(connections.spawn(connection(stream, place))),
-            Err(_) => turn_away(&stream),
+            Ok(place) if !descriptors::is_reserved(&stream) => {
+                drop(connections.spawn(connection(stream, place)));
+            }
+            _ => turn_away(&stream),
         }
     }
     connections
@@ -141,8 +147,11 @@ impl Closing {
 impl Server {
     /// Serves a connection here, until it ends or has nothing but events to carry: those who listen have a room of their own.
     async fn connection(self: Arc<Self>, stream: TcpStream, place: OwnedSemaphorePermit) {
-        let app = self.app.for_connection();
-        let mut serving = Box::pin(self.requests(app.clone(), stream, place));
+        // Answers are small and complete: waiting for more of them would only add latency.
+        let _ = stream.set_nodelay(true);
+        let socket = Socket::new(stream);
+        let app = self.app.for_connection(&socket);
+        let mut serving = Box::pin(self.requests(app.clone(), socket, place));
         let room = poll_fn(|cx| match serving.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(None),
             Poll::Pending => app.listens_in().map_or(Poll::Pending, |room| Poll::Ready(Some(room))),
@@ -152,10 +161,8 @@ impl Server {
         }
     }
 
-    async fn requests(self: Arc<Self>, app: Front, stream: TcpStream, place: OwnedSemaphorePermit) {
-        // Answers are small and complete: waiting for more of them would only add latency.
-        let _ = stream.set_nodelay(true);
-        let io = TokioIo::new(Stall::new(stream, self.limits.write_timeout).at(place));
+    async fn requests(self: Arc<Self>, app: Front, socket: Socket, place: OwnedSemaphorePermit) {
+        let io = TokioIo::new(Stall::new(socket, self.limits.write_timeout).at(place));
         let service = TowerToHyperService::new(app);
         let mut connection = std::pin::pin!(http(&self.limits).serve_connection(io, service).with_upgrades());
         let mut told = std::pin::pin!(self.closing.told.notified());

@@ -39,7 +39,7 @@ use self::job::Job;
 use crate::api::State;
 use crate::api::problem::Refused;
 use crate::server::threads::{Other, Threads};
-use crate::server::{accept, drain};
+use crate::server::{accept, descriptors, drain};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
@@ -129,7 +129,8 @@ impl Server {
             job::run(self.state.clone(), broker.clone(), job)
         };
         let stream = TcpStream::from_std(stream)?;
-        let mut connection = Connection::new(stream, &self.state, &self.limits, &self.stopping, run);
+        let mut connection =
+            Connection::new(stream, &self.state, &self.limits, &self.stopping, descriptors::handle, run);
         if moved.get().is_none() {
             connection.write_with(broker.clone());
             if connection.serve_while(Job::is_few_submits).await? {

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use windlass_core::Payload;
 
 use super::v1::{complete_request, completed, dependency, leased_task, new_task, task};
-use crate::rest::{Fault, Invalid, decode, keep};
+use crate::rest::{Fault, Invalid, decode_any, keep};
 
 /// Content as it came, with the names of the two fields that it may have come in.
 pub(super) struct Content {
@@ -25,7 +25,7 @@ impl Content {
         if !self.json {
             return Ok(Payload::Binary(keep(&self.bytes, &self.bytes)));
         }
-        let text: &RawValue = decode(&self.bytes).map_err(|invalid| invalid.within(field))?;
+        let text: &RawValue = decode_any(&self.bytes).map_err(|invalid| invalid.within(field))?;
         Ok(Payload::Json(keep(&self.bytes, text.get().as_bytes())))
     }
 }

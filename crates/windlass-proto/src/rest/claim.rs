@@ -152,7 +152,7 @@ impl<'de> Deserialize<'de> for ClaimQueues {
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<ClaimQueues, A::Error> {
                 let mut queues = Vec::new();
                 while let Some(name) = list.next_element::<String>()? {
-                    queues.push((Name::new(&name).map_err(A::Error::custom)?, 1));
+                    queues.push((name.parse().map_err(A::Error::custom)?, 1));
                 }
                 Ok(ClaimQueues(queues))
             }
@@ -160,7 +160,7 @@ impl<'de> Deserialize<'de> for ClaimQueues {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ClaimQueues, A::Error> {
                 let mut queues = Vec::new();
                 while let Some((name, weight)) = map.next_entry::<String, u64>()? {
-                    queues.push((Name::new(&name).map_err(A::Error::custom)?, weight));
+                    queues.push((name.parse().map_err(A::Error::custom)?, weight));
                 }
                 Ok(ClaimQueues(queues))
             }

@@ -5,8 +5,15 @@ use serde_json::value::RawValue;
 use windlass_core::limits::JSON_DEPTH_MAX;
 
 use super::invalid::{Fault, Invalid};
+use super::object::Object;
 
+/// A body, which is a JSON object.
 pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Invalid> {
+    decode_any(bytes).map(|Object(body)| body)
+}
+
+/// Any JSON.
+pub(crate) fn decode_any<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Invalid> {
     if deeper_than(bytes, JSON_DEPTH_MAX) {
         let message = format!("the JSON is nested deeper than {JSON_DEPTH_MAX} levels");
         return Err(Invalid::body(Fault::Malformed, message));
@@ -14,9 +21,10 @@ pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Invalid> {
     serde_json::from_slice(bytes).map_err(|_| explain::<T>(bytes))
 }
 
-/// One element of a larger body that [`decode`] has already let pass.
+/// One element of a larger body that [`decode`] has already let pass. It is an object too.
 pub fn decode_item<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, Invalid> {
-    serde_json::from_str(raw.get()).map_err(|_| explain::<T>(raw.get().as_bytes()))
+    let decoded = serde_json::from_str(raw.get());
+    decoded.map(|Object(item)| item).map_err(|_| explain::<Object<T>>(raw.get().as_bytes()))
 }
 
 /// Reads a refused body once more, slowly, to name the field: good requests do not pay for it.
@@ -130,6 +138,9 @@ mod tests {
         assert_eq!(field("{}").as_deref(), Some("inner"));
         assert_eq!(field(r#"{"inner":[{}]}"#).as_deref(), Some("inner[0].number"));
         assert_eq!(field(r#"{"inner":[]} x"#), None);
+        let array = decode::<Outer>(b"[[]]").unwrap_err();
+        assert_eq!(array.field, None);
+        assert!(array.message.contains("expected a JSON object"), "{}", array.message);
         assert_eq!(field("{"), None);
     }
 }

@@ -6,6 +6,7 @@ use windlass_core::flow::{Ageing, Closed, Limit, Rate, Scope, Status};
 use windlass_core::limits::{AGEING_MS_MAX, LIMIT_WEIGHT_MAX, RATE_COUNT_MAX, RATE_MS_MAX};
 
 use super::invalid::{Fault, Invalid};
+use super::object;
 use super::task::ReasonBody;
 use super::text;
 use super::time::{Seconds, Time};
@@ -19,7 +20,7 @@ pub struct LimitInput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_concurrency: Option<u64>,
     /// Tasks that may start in any stretch of time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "object::optional", skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateBody>,
     /// Of a key: its share beside other keys of a queue, 1 unless given, up to 1,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,7 +32,7 @@ pub struct LimitInput {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
     /// Of a queue: its tasks gain priority by waiting, so that none waits for ever.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "object::optional", skip_serializing_if = "Option::is_none")]
     pub ageing: Option<AgeingBody>,
 }
 

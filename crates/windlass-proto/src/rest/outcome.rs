@@ -10,6 +10,7 @@ use windlass_core::{Payload, Progress, Record, State, StateName, TaskId};
 
 use super::invalid::{Fault, Invalid};
 use super::json::{Base64, Content};
+use super::object;
 use super::text;
 use super::time::{Seconds, Time};
 
@@ -21,7 +22,7 @@ pub struct ExtendBody {
     /// The length of the claim unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_seconds: Option<Seconds>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "object::optional", skip_serializing_if = "Option::is_none")]
     pub progress: Option<ProgressBody>,
     /// Up to 64 KiB for the attempts that follow, durable when this is answered; an empty one takes the last one away.
     #[serde(default, skip_serializing_if = "Option::is_none")]

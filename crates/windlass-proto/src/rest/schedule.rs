@@ -12,6 +12,7 @@ use windlass_core::schedule::{CatchUp, Definition, InvalidTiming, Overlap, Templ
 use windlass_core::{Body, Name};
 
 use super::invalid::{Fault, Invalid};
+use super::object;
 use super::submission::{Start, Submission};
 use super::submit::SubmitBody;
 use super::text;
@@ -36,7 +37,7 @@ pub struct ScheduleInput<'a> {
     pub timezone: Option<String>,
     /// What every task looks like: a submit body without an id and times. `{{scheduled_at}}` in a string value of its
     /// payload becomes the slot.
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "object::required")]
     #[cfg_attr(feature = "openapi", schema(value_type = SubmitBody<'static>))]
     pub task: SubmitBody<'a>,
     /// `allow` (default), `skip`, `queue_one` or `cancel_running`: when the last fire is not finished.

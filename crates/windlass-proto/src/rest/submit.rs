@@ -14,6 +14,7 @@ use windlass_core::{Class, Name, Payload, Priority, StateName, TaskId, retry};
 use super::decode::decode_item;
 use super::invalid::Invalid;
 use super::json::{Base64, Content};
+use super::object;
 use super::problem::Problem;
 use super::retry::RetryBody;
 use super::submission::{
@@ -68,7 +69,7 @@ pub struct SubmitBody<'a> {
     /// Never start after this moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Time>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "object::optional", skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryBody>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention_seconds: Option<Seconds>,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use windlass_core::{Name, TaskId};
 
 use super::json::Base64;
+use super::object;
 use super::text;
 use super::time::Time;
 
@@ -39,7 +40,7 @@ pub struct BeatBody {
     pub cpu: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "object::list", skip_serializing_if = "Vec::is_empty")]
     pub leases: Vec<LeaseRef>,
     /// The worker is going away.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

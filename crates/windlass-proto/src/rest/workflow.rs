@@ -68,7 +68,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for NodesInput<'a> {
                 let mut nodes = Vec::new();
                 while let Some((name, node)) = map.next_entry::<String, &'de RawValue>()? {
                     let wrong = |error| A::Error::custom(format!("the name {name:?} {error}"));
-                    nodes.push((Name::new(&name).map_err(wrong)?, node));
+                    nodes.push((name.parse::<Name>().map_err(wrong)?, node));
                 }
                 Ok(NodesInput(nodes))
             }

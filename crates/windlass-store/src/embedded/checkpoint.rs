@@ -7,6 +7,8 @@
 mod need;
 mod write;
 
+use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -115,6 +117,7 @@ pub(super) fn run(shared: &Arc<Shared>, tables: &mut Tables, log: &Reclaimer) ->
     }
     loop {
         let reason = shared.bell.wait();
+        log.disk_is_short(shared.space.is_short());
         // If the disk has room again, nothing is urgent, and it is cheaper to save later changes together.
         let needless = reason == Reason::Short && !shared.space.is_short();
         if shared.failed().is_none() && !needless {
@@ -139,7 +142,7 @@ pub(super) fn run(shared: &Arc<Shared>, tables: &mut Tables, log: &Reclaimer) ->
 pub(super) enum Saved {
     /// Everything was saved.
     Whole,
-    /// Nothing was saved, because the disk has no room for all of it. The log continues in the space reserved for it.
+    /// Nothing was saved, because the disk has no room for all of it or no file can be opened. The log continues in the space reserved for it.
     NoRoom,
 }
 
@@ -148,7 +151,7 @@ pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>
     shared.backups.expire();
     let need = need::need(shared)?;
     let room = shared.space.room(need);
-    if !shared.space.has_room_for(need) {
+    if !shared.space.has_room_for(need) || !can_open_files(shared.space.dir()) {
         return Ok(Saved::NoRoom);
     }
     let frame = {
@@ -184,6 +187,16 @@ pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>
     elapsed::keep(shared);
     tracing::debug!(tasks, applied, ms = began.elapsed().as_millis() as u64, "checkpoint");
     Ok(Saved::Whole)
+}
+
+/// Whether the process has descriptors left for the files that a checkpoint creates. Without them it would fail half-way through.
+fn can_open_files(dir: &Path) -> bool {
+    const WANTED: usize = 4;
+    let opened: Result<Vec<File>, _> = (0..WANTED).map(|_| File::open(dir)).collect();
+    if let Err(error) = &opened {
+        tracing::warn!(%error, "a checkpoint waits, because no file can be opened");
+    }
+    opened.is_ok()
 }
 
 #[cfg(test)]

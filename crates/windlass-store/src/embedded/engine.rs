@@ -210,7 +210,11 @@ fn append(shared: &Shared, log: &mut Log, ops: &mut Vec<Op>) -> Result<u64, Erro
     loop {
         match log.append(ops.iter().map(|op| &op.entry)) {
             Ok(first) => return Ok(first),
-            Err(log::Error::NoSpace { .. }) => {
+            Err(error @ (log::Error::NoSpace { .. } | log::Error::NoFiles { .. })) => {
+                let why = match error {
+                    log::Error::NoSpace { .. } => Error::NoSpace,
+                    _ => Error::Busy,
+                };
                 let (refused, rest): (Vec<Op>, Vec<Op>) = std::mem::take(ops).into_iter().partition(|op| {
                     matches!(
                         op.reply,
@@ -218,9 +222,9 @@ fn append(shared: &Shared, log: &mut Log, ops: &mut Vec<Op>) -> Result<u64, Erro
                     )
                 });
                 let nothing_helps = refused.is_empty();
-                refused.into_iter().for_each(|op| op.reply.refuse(Error::NoSpace));
+                refused.into_iter().for_each(|op| op.reply.refuse(why.clone()));
                 if nothing_helps {
-                    rest.into_iter().for_each(|op| op.reply.refuse(Error::NoSpace));
+                    rest.into_iter().for_each(|op| op.reply.refuse(why.clone()));
                 } else {
                     *ops = rest;
                 }

@@ -23,6 +23,12 @@ pub enum Error {
         /// The file that there was no room for.
         path: PathBuf,
     },
+    /// The process has too many files open to begin a new segment; nothing was written and the log is still usable.
+    #[error("too many open files, so {path} cannot be created")]
+    NoFiles {
+        /// The file that was to be created.
+        path: PathBuf,
+    },
     /// An earlier write or sync failed. What is on the disk is unknown until the log is opened again.
     #[error("the log is closed because an earlier write or sync failed")]
     Poisoned,

@@ -27,7 +27,7 @@ impl Health {
 
     /// Poisons the log unless the outcome leaves it in a known state.
     pub(super) fn judge(&self, outcome: Result<(), Error>) -> Result<(), Error> {
-        if !matches!(outcome, Ok(()) | Err(Error::NoSpace { .. })) {
+        if !matches!(outcome, Ok(()) | Err(Error::NoSpace { .. } | Error::NoFiles { .. })) {
             self.poisoned.store(true, Ordering::Release);
         }
         outcome

@@ -7,7 +7,7 @@
 //! failure of its own costs speed, not data: the writer then makes a plain file itself.
 
 use super::active::{BLOCK, Stage, open_direct};
-use super::segment::{self, sync_dir};
+use super::segment;
 use super::{Error, io_error, no_space};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::fs::FallocateFlags;
@@ -65,6 +65,14 @@ impl Reclaimer {
         state.live.iter().skip(gone).map(|live| live.used).sum()
     }
 
+    /// Says whether the disk has little room left. Then no more files are kept ready than are needed.
+    pub fn disk_is_short(&self, short: bool) {
+        let mut state = self.shared.state.lock();
+        if std::mem::replace(&mut state.short, short) != short {
+            self.shared.changed.notify_all();
+        }
+    }
+
     /// Waits until the background thread has nothing left to do.
     #[cfg(test)]
     pub(super) fn settle(&self) {
@@ -78,6 +86,8 @@ impl Reclaimer {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) dir: PathBuf,
+    /// The directory. It stays open, so that a sync of it needs no other descriptor.
+    pub(super) names: File,
     pub(super) segment_bytes: u64,
     pub(super) wanted: usize,
     /// Whether zeros go past the page cache, as frames do.
@@ -96,6 +106,8 @@ pub(super) struct State {
     pub(super) number: u64,
     /// The last spare could not be made; tried again when a segment is taken or released.
     pub(super) stalled: bool,
+    /// The disk has little room left.
+    pub(super) short: bool,
     pub(super) closing: bool,
     pub(super) busy: bool,
 }
@@ -123,6 +135,8 @@ enum Step {
     Recycle,
     Delete,
     Prepare,
+    /// A spare is removed, because the disk is short.
+    Discard,
 }
 
 impl State {
@@ -130,8 +144,11 @@ impl State {
         if self.live.get(1).is_some_and(|next| next.first <= self.released) {
             let fits = self.live[0].bytes == shared.segment_bytes;
             // One more than is made: on a busy log one is always released a moment after one was taken, and would be made in vain.
-            let room = self.spares.len() <= shared.wanted;
+            let room = self.spares.len() < shared.wanted + usize::from(!self.short);
             return Some(if room && fits { Step::Recycle } else { Step::Delete });
+        }
+        if self.short && self.spares.len() > shared.wanted {
+            return Some(Step::Discard);
         }
         (self.spares.len() < shared.wanted && !self.stalled).then_some(Step::Prepare)
     }
@@ -173,6 +190,11 @@ impl Shared {
         }
     }
 
+    /// Makes created, renamed and removed names survive a power cut.
+    pub(super) fn sync_names(&self) -> Result<(), Error> {
+        self.names.sync_all().map_err(io_error("sync", &self.dir))
+    }
+
     /// Takes back a file that could not become a segment.
     pub(super) fn give_back(&self, spare: Spare) {
         remove(&spare.path);
@@ -200,6 +222,11 @@ impl Shared {
         let number = state.take_number();
         let outcome = match step {
             Step::Prepare => MutexGuard::unlocked(state, || self.prepare(number)),
+            Step::Discard => {
+                let Some(spare) = state.spares.pop() else { return };
+                MutexGuard::unlocked(state, || self.give_back(spare));
+                Ok(None)
+            }
             Step::Recycle | Step::Delete => {
                 let Some(old) = state.live.pop_front() else { return };
                 MutexGuard::unlocked(state, || self.retire(old, step, number))
@@ -224,7 +251,7 @@ impl Shared {
         let path = segment::spare_path(&self.dir, number);
         fs::rename(&old.path, &path).map_err(io_error("rename", &old.path))?;
         // Its header is about to be overwritten: no power cut may bring the old name back after that.
-        sync_dir(&self.dir)?;
+        self.sync_names()?;
         let file = File::options().read(true).write(true).open(&path).map_err(io_error("open", &path))?;
         Ok(Some(Spare { path, file, bytes: old.bytes }))
     }
@@ -247,7 +274,7 @@ impl Shared {
         };
         let path = segment::spare_path(&self.dir, number);
         fs::rename(&unfinished, &path).map_err(io_error("rename", &unfinished))?;
-        sync_dir(&self.dir)?;
+        self.sync_names()?;
         Ok(Some(Spare { path, file, bytes }))
     }
 

@@ -119,8 +119,8 @@ impl Hint {
         let (origin, due, prune, letters) = (words.next()?, words.next()?, words.next()?, words.next()?);
         let lane = |word: &str| match word.split_once('/')? {
             ("*", "*") => Some(Lane::Everywhere),
-            (queue, "*") => Some(Lane::Queue(queue.parse().ok()?)),
-            (queue, kind) => Some(Lane::Type(queue.parse().ok()?, kind.parse().ok()?)),
+            (queue, "*") => Some(Lane::Queue(Name::new(queue).ok()?)),
+            (queue, kind) => Some(Lane::Type(Name::new(queue).ok()?, Name::new(kind).ok()?)),
         };
         let loops = Loop::ALL.iter().filter(|(_, letter)| letters.contains(*letter)).map(|(wake, _)| *wake);
         let hint = Hint {

@@ -191,7 +191,7 @@ fn scope_and_name(text: &str) -> Result<(Scope, Name), Error> {
     let (digit, name) = text.split_once('/').ok_or_else(damaged)?;
     let place: usize = digit.parse().map_err(|_| damaged())?;
     let scope = *Scope::ALL.get(place).ok_or_else(damaged)?;
-    Ok((scope, name.parse().map_err(|_| damaged())?))
+    Ok((scope, Name::new(name).map_err(|_| damaged())?))
 }
 
 /// The line of a limit, see `lua/gates.lua`.

@@ -283,7 +283,17 @@ pub(super) fn failed(what: &str, error: &RedisError) -> Error {
     if error.code() == Some("OOM") {
         return Error::NoSpace;
     }
-    Error::Io { context: format!("Redis ({what})"), error: error.to_string() }
+    let text = error.to_string();
+    let wants_password = error.code() == Some("NOAUTH") || text.contains("unauthenticated");
+    let wrong_password = error.code() == Some("WRONGPASS") || text.contains("WRONGPASS");
+    let error = match () {
+        () if wants_password => {
+            "it asks for a password; put one into the URL: redis://:password@host".to_owned()
+        }
+        () if wrong_password => "it refuses the user or the password of the URL".to_owned(),
+        () => text,
+    };
+    Error::Io { context: format!("Redis ({what})"), error }
 }
 
 /// The arguments of a script behind the one that says whether it is repeated.

@@ -44,7 +44,7 @@ impl Shared {
 pub(super) fn pairs(value: redis::Value) -> Result<Vec<(Name, Bytes)>, Error> {
     let pair = |pair: redis::Value| {
         let [name, value] = reply::fixed(pair)?;
-        let name = reply::text(name)?.parse().map_err(|_| reply::wrong("a wrong name"))?;
+        let name = Name::new(&reply::text(name)?).map_err(|_| reply::wrong("a wrong name"))?;
         Ok((name, reply::bytes(value)?))
     };
     reply::list(value)?.into_iter().map(pair).collect()

@@ -46,7 +46,7 @@ impl Shared {
 
     async fn running_ids(&self) -> Result<Vec<Name>, Error> {
         let ids = reply::list(self.link.ask(redis::cmd("HKEYS").arg(self.key(RUNNING))).await?)?;
-        let name = |id| reply::text(id)?.parse().map_err(|_| reply::wrong("a wrong id of an operation"));
+        let name = |id| Name::new(&reply::text(id)?).map_err(|_| reply::wrong("a wrong id of an operation"));
         ids.into_iter().map(name).collect()
     }
 

@@ -325,7 +325,7 @@ fn filters(list: &List) -> bool {
 fn counts(queue: redis::Value) -> Result<QueueCounts, Error> {
     let mut fields = reply::list(queue)?.into_iter();
     let mut field = || fields.next().ok_or_else(|| reply::wrong("a short row of a queue"));
-    let name = reply::text(field()?)?.parse().map_err(|_| reply::wrong("a wrong name of a queue"))?;
+    let name = Name::new(&reply::text(field()?)?).map_err(|_| reply::wrong("a wrong name of a queue"))?;
     let paused = reply::text(field()?)? == "1";
     let mut by_state = [0; 8];
     for count in &mut by_state {

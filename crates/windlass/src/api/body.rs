@@ -7,9 +7,9 @@ use std::task::Poll;
 
 use axum::body::HttpBody;
 use axum::extract::{FromRequest, Request};
-use axum::http::StatusCode;
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 
@@ -52,6 +52,12 @@ impl JsonBytes {
 }
 
 fn check_type(parts: &Parts) -> Result<(), Refused> {
+    let encoded = |value: &HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"identity");
+    if parts.headers.get(CONTENT_ENCODING).is_some_and(encoded) {
+        let title = "The body must not be compressed";
+        return Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", title)
+            .detail("send it without Content-Encoding"));
+    }
     let json = |text: &str| {
         let kind = text.split(';').next().unwrap_or_default().trim();
         kind.eq_ignore_ascii_case("application/json")

@@ -60,10 +60,10 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
         (status = 403, description = "The page that asks is of another origin"),
         (status = 503, description = "Too many listen")))]
 async fn sse(State(state): Shared, headers: HeaderMap, params: Params<EventParams>) -> Answer {
-    let foreign = origin::check(&headers, &state.settings.origins)?;
+    origin::check(&headers, &state.settings.origins)?;
     let (filter, last_id) = params.0.check(headers.get("last-event-id"))?;
     let listener = state.broker.listen(filter, last_id)?;
-    Ok(sse::answer(&state, listener, foreign))
+    Ok(sse::answer(&state, listener))
 }
 
 /// Live events over a WebSocket

@@ -1,6 +1,8 @@
 //! What happens to every request, whatever it asks for: it gets an id, a time limit, and an answer even if its handler
 //! panics. One service does all of it, because each costs every request.
 
+mod rest;
+
 use std::any::Any;
 use std::convert::Infallible;
 use std::fmt::Display;
@@ -12,18 +14,22 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Bytes, HttpBody};
+use axum::http::header::{CONNECTION, EXPECT, ORIGIN};
 use axum::http::{self, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::{BoxError, Router};
 use futures_util::FutureExt;
+use parking_lot::Mutex;
 use tower::Service;
 use windlass_core::Name;
 use windlass_core::limits::WAIT_MS_MAX;
 
+use self::rest::{Rest, Returned};
 use super::origin::Caller;
 use super::problem::{self, Refused, Unwritten};
-use super::{Listens, Room, State, tasks};
+use super::{Listens, Room, State, claim, tasks};
 use crate::server::Lasting;
+use crate::server::socket::Socket;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -49,17 +55,25 @@ struct Line {
     /// Its last answer is a stream of events.
     listens: AtomicBool,
     caller: Caller,
+    /// What was left unread of the body of the request under way.
+    rest: Mutex<Option<Rest>>,
+    /// `None` where requests do not come over a connection.
+    socket: Option<Socket>,
 }
 
 impl Front {
     pub(super) fn new(routes: Router, state: Arc<State>) -> Self {
-        let (timer, listens, caller) = Default::default();
-        Self(Arc::new(Line { routes, state, timer, listens, caller }))
+        Self::on(routes, state, None)
+    }
+
+    fn on(routes: Router, state: Arc<State>, socket: Option<Socket>) -> Self {
+        let (timer, listens, caller, rest) = Default::default();
+        Self(Arc::new(Line { routes, state, timer, listens, caller, rest, socket }))
     }
 
     /// For a connection, which has one request at a time.
-    pub(crate) fn for_connection(&self) -> Self {
-        Self::new(self.0.routes.clone(), self.0.state.clone())
+    pub(crate) fn for_connection(&self, socket: &Socket) -> Self {
+        Self::on(self.0.routes.clone(), self.0.state.clone(), Some(socket.clone()))
     }
 
     /// Where the connection should go on, if what it carries from now on is events.
@@ -70,7 +84,7 @@ impl Front {
 
 impl<B> Service<http::Request<B>> for Front
 where
-    B: HttpBody<Data = Bytes, Error: Into<BoxError> + Display> + Send + 'static,
+    B: HttpBody<Data = Bytes, Error: Into<BoxError> + Display> + Send + Unpin + 'static,
 {
     type Response = Response;
     type Error = Infallible;
@@ -83,17 +97,25 @@ where
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let id = request_id(request.headers());
         let line = self.0.clone();
-        if let Err(refused) = line.caller.admit(request.method(), request.headers(), &line.state.settings) {
-            let mut response = refused.into_response();
-            finish(&mut response, id);
-            return Box::pin(std::future::ready(Ok(response)));
-        }
+        let refused = line.caller.admit(&request, &line.state.settings).err();
         let limit = line.state.settings.request_timeout + waiting(request.uri());
         // What comes by far most often is not looked up among the routes.
-        let submits = request.method() == Method::POST && request.uri() == tasks::PATH;
+        let submits = request.method() == Method::POST
+            && request.uri() == tasks::PATH
+            && !request.headers().contains_key(ORIGIN);
+        let asks_first = request.headers().contains_key(EXPECT);
+        let mut request = request.map(|body| Returned::new(body, line.clone()));
+        if request.uri().path() == claim::PATH
+            && let Some(socket) = &line.socket
+        {
+            request.extensions_mut().insert(socket.clone());
+        }
         Box::pin(async move {
             let answering = AssertUnwindSafe(async {
-                if submits {
+                if let Some(refused) = refused {
+                    drop(request);
+                    Ok(refused.into_response())
+                } else if submits {
                     Ok(tasks::submit_request(&line.state, request).await)
                 } else {
                     let answer = line.routes.clone().call(request).await;
@@ -105,14 +127,22 @@ where
                     answer
                 }
             });
-            // Pinned where it is: it is large, and each wrapper would move it once more.
-            let answering = pin!(answering.catch_unwind());
-            let mut response = match line.timer.within(limit, answering).await {
-                Some(Ok(Ok(response))) => response,
-                Some(Ok(Err(never))) => match never {},
-                Some(Err(panic)) => panicked(&line.state, &id, panic.as_ref()),
-                None => timed_out(&line.state),
+            let mut response = {
+                // Pinned where it is: it is large, and each wrapper would move it once more.
+                let answering = pin!(answering.catch_unwind());
+                match line.timer.within(limit, answering).await {
+                    Some(Ok(Ok(response))) => response,
+                    Some(Ok(Err(never))) => match never {},
+                    Some(Err(panic)) => panicked(&line.state, &id, panic.as_ref()),
+                    None => timed_out(&line.state),
+                }
             };
+            let rest = line.rest.lock().take();
+            if let Some(rest) = rest
+                && (asks_first || !rest::read(rest).await)
+            {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
             finish(&mut response, id);
             Ok(response)
         })
@@ -151,7 +181,7 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
 
 /// How much longer a request may take because it may wait for something to happen.
 fn waiting(uri: &Uri) -> Duration {
-    let waits = uri.path() == "/api/v1/claim" || uri.query().is_some_and(|query| query.contains("wait="));
+    let waits = uri.path() == claim::PATH || uri.query().is_some_and(|query| query.contains("wait="));
     if waits { Duration::from_millis(WAIT_MS_MAX) } else { Duration::ZERO }
 }
 

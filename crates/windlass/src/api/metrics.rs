@@ -11,6 +11,7 @@ mod types;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::HeaderValue;
@@ -25,6 +26,9 @@ use super::problem::Refused;
 use super::{Shared, front, now_ms};
 use text::Text;
 
+/// How long the store may take. Whoever collects metrics learns from this page that it does not answer.
+const STORE_WAIT: Duration = Duration::from_millis(900);
+
 pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
     OpenApiRouter::new().routes(routes!(metrics))
 }
@@ -34,14 +38,22 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
     responses((status = 200, description = "Text format 0.0.4", content_type = "text/plain")))]
 async fn metrics(State(state): Shared) -> Result<Response, Refused> {
     let broker = &state.broker;
-    let stats = broker.stats().await?;
-    let queues = broker.all_queues().await?;
+    let asked = async { broker.stats().await.ok().zip(broker.all_queues().await.ok()) };
+    let seen = tokio::time::timeout(STORE_WAIT, asked).await.unwrap_or(None);
     let now = now_ms();
     let mut text = Text::default();
     let counted = broker.metrics();
     types::write(&mut text, &counted);
-    queues::write(&mut text, &queues, now);
-    system(&mut text, &stats, &state.counters);
+    text.gauge(
+        "taskqueue_store_up",
+        "Whether the store answered; without it what it knows is missing.",
+        u8::from(seen.is_some()),
+    );
+    if let Some((stats, queues)) = &seen {
+        queues::write(&mut text, queues, now);
+        tasks(&mut text, stats);
+    }
+    system(&mut text, &state.counters);
     events(&mut text, &broker.audience());
     let dropped = broker.settings().tracer.as_ref().map_or(0, |tracer| tracer.dropped());
     text.counter("taskqueue_spans_dropped_total", "Spans that did not reach the collector.", dropped);
@@ -51,7 +63,8 @@ async fn metrics(State(state): Shared) -> Result<Response, Refused> {
     Ok(([(CONTENT_TYPE, kind)], text.into_string()).into_response())
 }
 
-fn system(text: &mut Text, stats: &Stats, counters: &front::Counters) {
+/// What the store knows.
+fn tasks(text: &mut Text, stats: &Stats) {
     text.gauge("taskqueue_active_workers", "Workers of this broker that are there.", stats.workers_active);
     text.gauge(
         "taskqueue_dlq_size",
@@ -64,6 +77,9 @@ fn system(text: &mut Text, stats: &Stats, counters: &front::Counters) {
         tasks.sample(&[("state", state.as_str())], stats.count(state));
     }
     text.gauge("taskqueue_uptime_seconds", "Since the broker started.", stats.uptime_ms as f64 / 1000.0);
+}
+
+fn system(text: &mut Text, counters: &front::Counters) {
     let mut build =
         text.family("taskqueue_build_info", "gauge", "Always 1; the label says which version runs.");
     build.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);

@@ -7,9 +7,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::OnceLock;
+use std::time::Duration;
 
-use axum::http::header::{HOST, ORIGIN};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::header::{CONTENT_TYPE, HOST, HeaderName, LOCATION, ORIGIN, RETRY_AFTER};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Version};
+use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use super::Settings;
 use super::problem::Refused;
@@ -39,6 +42,10 @@ impl Origin {
         }
         Some(Origin { authority: without_port(&scheme, authority), scheme })
     }
+
+    fn of(header: &HeaderValue) -> Option<Origin> {
+        header.to_str().ok().and_then(Origin::read)
+    }
 }
 
 fn without_port(scheme: &str, authority: &str) -> String {
@@ -52,6 +59,26 @@ impl Origins {
     fn names(&self, host: &str) -> bool {
         self.0.iter().any(|origin| without_port(&origin.scheme, host) == origin.authority)
     }
+}
+
+/// Tells browsers that pages of these origins may call and read. `None` if there are none: then no answer changes.
+pub(super) fn cors(allowed: &Origins) -> Option<CorsLayer> {
+    if allowed.0.is_empty() {
+        return None;
+    }
+    let allowed = allowed.clone();
+    let may_read = move |origin: &HeaderValue, _: &Parts| {
+        Origin::of(origin).is_some_and(|origin| allowed.0.contains(&origin))
+    };
+    let name = HeaderName::from_static;
+    Some(
+        CorsLayer::new()
+            .allow_origin(AllowOrigin::predicate(may_read))
+            .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
+            .allow_headers([CONTENT_TYPE, name("idempotency-key"), name("x-request-id"), name("traceparent")])
+            .expose_headers([LOCATION, RETRY_AFTER, name("x-request-id")])
+            .max_age(Duration::from_secs(600)),
+    )
 }
 
 impl FromText for Origins {
@@ -75,12 +102,13 @@ pub(super) struct Caller {
 
 impl Caller {
     /// Looks at every request before it does anything.
-    pub(super) fn admit(
-        &self,
-        method: &Method,
-        headers: &HeaderMap,
-        settings: &Settings,
-    ) -> Result<(), Refused> {
+    pub(super) fn admit<B>(&self, request: &Request<B>, settings: &Settings) -> Result<(), Refused> {
+        let headers = request.headers();
+        let hosts = headers.get_all(HOST).iter().count();
+        if hosts > 1 || hosts == 0 && request.version() >= Version::HTTP_11 {
+            let title = "The request must have one Host header";
+            return Err(Refused::new(StatusCode::BAD_REQUEST, "malformed", title));
+        }
         if settings.local
             && let Some(host) = headers.get(HOST)
             && self.host.get().is_none_or(|known| **known != *host.as_bytes())
@@ -90,7 +118,7 @@ impl Caller {
                 self.host.get_or_init(|| host.as_bytes().into());
             }
         }
-        if !method.is_safe() {
+        if !request.method().is_safe() {
             check(headers, &settings.origins)?;
         }
         Ok(())
@@ -119,14 +147,13 @@ fn is_private(host: &str) -> bool {
         || ends_local()
 }
 
-/// Refuses a page from elsewhere. Returns the origin of one that the settings name: its browser wants to hear that it may read.
-pub(super) fn check(headers: &HeaderMap, allowed: &Origins) -> Result<Option<HeaderValue>, Refused> {
-    let Some(given) = headers.get(ORIGIN) else { return Ok(None) };
-    let origin = given.to_str().ok().and_then(Origin::read);
+/// Refuses a page from elsewhere, unless the settings name its origin.
+pub(super) fn check(headers: &HeaderMap, allowed: &Origins) -> Result<(), Refused> {
+    let Some(given) = headers.get(ORIGIN) else { return Ok(()) };
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    match (origin, host) {
-        (Some(origin), Some(host)) if without_port(&origin.scheme, host) == origin.authority => Ok(None),
-        (Some(origin), _) if allowed.0.contains(&origin) => Ok(Some(given.clone())),
+    match (Origin::of(given), host) {
+        (Some(origin), Some(host)) if without_port(&origin.scheme, host) == origin.authority => Ok(()),
+        (Some(origin), _) if allowed.0.contains(&origin) => Ok(()),
         _ => Err(Refused::new(StatusCode::FORBIDDEN, "foreign_origin", "The page is of another origin")
             .detail("server.allowed_origins names the origins whose pages may call and listen")),
     }
@@ -136,7 +163,7 @@ pub(super) fn check(headers: &HeaderMap, allowed: &Origins) -> Result<Option<Hea
 mod tests {
     use super::*;
 
-    fn verdict(origin: &str, host: &str, allowed: &str) -> Result<bool, u16> {
+    fn verdict(origin: &str, host: &str, allowed: &str) -> Result<(), u16> {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, host.parse().unwrap());
         if !origin.is_empty() {
@@ -144,30 +171,29 @@ mod tests {
         }
         let allowed =
             if allowed.is_empty() { Origins::default() } else { Origins::from_text(allowed).unwrap() };
-        check(&headers, &allowed).map(|foreign| foreign.is_some()).map_err(|it| it.into_problem().status)
+        check(&headers, &allowed).map_err(|it| it.into_problem().status)
     }
 
     #[test]
     fn pages_of_the_same_origin_and_named_ones_may_listen() {
-        assert_eq!(verdict("", "127.0.0.1:8080", ""), Ok(false));
-        assert_eq!(verdict("http://127.0.0.1:8080", "127.0.0.1:8080", ""), Ok(false));
-        assert_eq!(verdict("https://Queue.example", "queue.example", ""), Ok(false));
-        assert_eq!(verdict("http://queue.example:80", "queue.example", ""), Ok(false));
-        assert_eq!(verdict("http://[::1]:8080", "[::1]:8080", ""), Ok(false));
+        assert_eq!(verdict("", "127.0.0.1:8080", ""), Ok(()));
+        assert_eq!(verdict("http://127.0.0.1:8080", "127.0.0.1:8080", ""), Ok(()));
+        assert_eq!(verdict("https://Queue.example", "queue.example", ""), Ok(()));
+        assert_eq!(verdict("http://queue.example:80", "queue.example", ""), Ok(()));
+        assert_eq!(verdict("http://[::1]:8080", "[::1]:8080", ""), Ok(()));
         assert_eq!(
             verdict("https://a.example", "b.example", "https://c.example, https://a.example:443"),
-            Ok(true)
+            Ok(())
         );
     }
 
     #[test]
     fn a_public_name_is_known_only_if_it_is_named() {
         let verdict = |host: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(HOST, host.parse().unwrap());
             let origins = Origins::from_text("https://queue.example").unwrap();
             let settings = Settings { origins, local: true, ..Settings::default() };
-            Caller::default().admit(&Method::GET, &headers, &settings).map_err(|it| it.into_problem().status)
+            let request = Request::get("/").header(HOST, host).body(()).unwrap();
+            Caller::default().admit(&request, &settings).map_err(|it| it.into_problem().status)
         };
         for host in [
             "127.0.0.1:8080",
@@ -202,25 +228,43 @@ mod tests {
         for (host, passes) in
             [("localhost", true), ("evil.example", false), ("localhost", true), ("[::1]", true)]
         {
-            let headers = HeaderMap::from_iter([(HOST, host.parse().unwrap())]);
-            assert_eq!(caller.admit(&Method::GET, &headers, &settings).is_ok(), passes, "{host}");
+            let request = Request::get("/").header(HOST, host).body(()).unwrap();
+            assert_eq!(caller.admit(&request, &settings).is_ok(), passes, "{host}");
         }
     }
 
     #[test]
     fn a_page_from_elsewhere_changes_nothing() {
         let verdict = |method: Method, local| {
-            let mut headers = HeaderMap::new();
-            headers.insert(HOST, "127.0.0.1:8080".parse().unwrap());
-            headers.insert(ORIGIN, "http://evil.example".parse().unwrap());
             let settings = Settings { local, ..Settings::default() };
-            Caller::default().admit(&method, &headers, &settings).map_err(|it| it.into_problem().status)
+            let request = Request::builder().method(method).header(HOST, "127.0.0.1:8080");
+            let request = request.header(ORIGIN, "http://evil.example").body(()).unwrap();
+            Caller::default().admit(&request, &settings).map_err(|it| it.into_problem().status)
         };
         for local in [false, true] {
             for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH] {
                 assert_eq!(verdict(method, local), Err(403));
             }
             assert_eq!(verdict(Method::GET, local), Ok(()), "its browser keeps the answer from it");
+        }
+    }
+
+    #[test]
+    fn a_request_has_one_host() {
+        let verdict = |hosts: &[&str], version| {
+            let request = hosts.iter().fold(Request::get("/"), |request, host| request.header(HOST, *host));
+            let request = request.version(version).body(()).unwrap();
+            let admitted = Caller::default().admit(&request, &Settings::default());
+            admitted.map_err(|it| it.into_problem().status)
+        };
+        assert_eq!(verdict(&["a.example"], Version::HTTP_11), Ok(()));
+        assert_eq!(verdict(&[], Version::HTTP_10), Ok(()));
+        for (hosts, version) in [
+            (&[][..], Version::HTTP_11),
+            (&["a.example", "a.example"], Version::HTTP_11),
+            (&["a.example", "b.example"], Version::HTTP_10),
+        ] {
+            assert_eq!(verdict(hosts, version), Err(400), "{hosts:?}");
         }
     }
 

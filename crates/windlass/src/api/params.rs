@@ -38,7 +38,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathLimit {
         let Path((scope, name)) = Path::<(String, String)>::from_request_parts(parts, state)
             .await
             .map_err(|rejection| Invalid::malformed("name", rejection.body_text()))?;
-        let name = Name::new(&name).map_err(|error| Invalid::malformed("name", error.to_string()))?;
+        let name = name.parse::<Name>().map_err(|error| Invalid::malformed("name", error.to_string()))?;
         Ok(Self(read_scope(&scope)?, name))
     }
 }

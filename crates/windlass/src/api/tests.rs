@@ -1,7 +1,7 @@
 //! The edge on a broker in memory, without a network. The whole interface is tested on the running binary in `tests/it`.
 
 use axum::body::Body;
-use axum::http::{Request, StatusCode};
+use axum::http::{HeaderValue, Request, StatusCode};
 use axum::response::Response;
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -19,7 +19,8 @@ fn app() -> Front {
     serve(std::sync::Arc::new(State::new(broker, Settings::default())))
 }
 
-async fn send(app: &Front, request: Request<Body>) -> (Response<()>, Value) {
+async fn send(app: &Front, mut request: Request<Body>) -> (Response<()>, Value) {
+    request.headers_mut().insert("host", HeaderValue::from_static("t"));
     let response = app.clone().oneshot(request).await.unwrap();
     let (parts, body) = response.into_parts();
     let bytes = body.collect().await.unwrap().to_bytes();

@@ -21,7 +21,11 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key("server.tcp_addr", "none", "address of the TCP frames, or none; `windlass dev` has 127.0.0.1:7070"),
     key("server.max_payload_bytes", "10MB", "largest payload or result of a task"),
-    key("server.connections_max", "20000", "connections open at once, of each interface"),
+    key(
+        "server.connections_max",
+        "20000",
+        "connections open at once, of each interface, as far as the limit of open files allows",
+    ),
     key("server.listeners_max", "2000", "listeners to events at once"),
     key(
         "server.listener_stall",

@@ -218,6 +218,20 @@ impl FromText for PayloadBytes {
     }
 }
 
+/// The size of a log file. Each change begins a new file if it is too small, which is slow and wears the disk.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SegmentBytes(pub(crate) u64);
+
+impl FromText for SegmentBytes {
+    fn from_text(text: &str) -> Result<Self, String> {
+        const MIN: u64 = 64 * 1024;
+        match Bytes::from_text(text)? {
+            Bytes(bytes) if bytes >= MIN => Ok(Self(bytes)),
+            _ => Err("expected at least 64KiB".into()),
+        }
+    }
+}
+
 /// Where a collector takes spans: its address, or the whole path of its own for them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {

@@ -24,6 +24,7 @@ use super::window::Load;
 use super::{Limits, Stopping, answer, request};
 use crate::api::State;
 use crate::api::problem::Refused;
+use crate::server::gone::Watch;
 use crate::server::stall::Stall;
 
 /// Room for reading that an idle connection keeps: a few usual requests.
@@ -52,11 +53,13 @@ pub(super) struct Connection<'a, S, R, F: Future> {
     jobs: Jobs<F>,
     /// Of all jobs.
     load: Load,
-    /// Makes another handle of the socket, where jobs are handed in directly.
+    /// Makes another handle of the socket.
     handle: fn(&S) -> Option<net::TcpStream>,
     out: Vec<u8>,
     sent: usize,
     deadline: Deadline,
+    /// Whether the client has closed its side, seen while nothing is read.
+    watch: Watch,
     gone: CancellationToken,
 }
 
@@ -71,13 +74,13 @@ impl<R, F: Future<Output = Done>> Connection<'_, TcpStream, R, F> {
     /// Lives in a writing thread, whose broker this is.
     pub(super) fn write_with(&mut self, broker: Broker) {
         self.jobs.go_directly(broker);
-        self.handle = |stream| Some(stream.as_fd().try_clone_to_owned().ok()?.into());
     }
 
     /// Has this runtime watch the socket instead of the one that did, which costs a detour for everything that comes.
     pub(super) fn come_here(&mut self) -> io::Result<()> {
         self.jobs.move_on();
         self.deadline.disarm();
+        self.watch = Watch::default();
         let socket = self.stream.get_mut();
         *socket = TcpStream::from_std(socket.as_fd().try_clone_to_owned()?.into())?;
         Ok(())
@@ -95,6 +98,7 @@ where
         state: &'a State,
         limits: &'a Limits,
         stopping: &'a Stopping,
+        handle: fn(&S) -> Option<net::TcpStream>,
         run: R,
     ) -> Self {
         Self {
@@ -111,10 +115,11 @@ where
             held: VecDeque::new(),
             jobs: Jobs::new(),
             load: Load::default(),
-            handle: |_| None,
+            handle,
             out: Vec::new(),
             sent: 0,
             deadline: Deadline::new(limits),
+            watch: Watch::default(),
             gone: CancellationToken::new(),
         }
     }
@@ -158,6 +163,7 @@ where
             if !self.open && !self.jobs.is_busy() && self.out.is_empty() {
                 return Poll::Ready(Ok(true));
             }
+            self.look_whether_gone(cx);
             let (waiting, moved) = match self.waits_for() {
                 Waiting::Frame => (Waiting::Frame, moved.admitted),
                 Waiting::Request => (Waiting::Request, moved.answered),
@@ -178,6 +184,14 @@ where
                     "The frame came too slowly",
                 )),
             }
+        }
+    }
+
+    /// A client that has sent more than there is room for may be gone, and its claims would wait for nobody.
+    fn look_whether_gone(&mut self, cx: &mut Context<'_>) {
+        let socket = || (self.handle)(self.stream.get_mut());
+        if self.full && !self.gone.is_cancelled() && self.watch.poll(cx, socket) {
+            self.gone.cancel();
         }
     }
 

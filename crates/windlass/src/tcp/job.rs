@@ -139,11 +139,7 @@ async fn run_single(state: Arc<State>, single: Single) -> Result<Vec<u8>, Refuse
     match single {
         Single::Batch(body) => answer::frame(&batch::submit_all(&state, None, None, &body).await?, 4096),
         Single::Claim(request, gone) => {
-            let tasks = tokio::select! {
-                biased;
-                tasks = broker.claim(request) => tasks?,
-                () = gone.cancelled() => Vec::new(),
-            };
+            let tasks = claim::unless(gone.cancelled(), broker.claim(request)).await?;
             answer::frame_with(claim::room(&tasks), |out| Claimed::write(&tasks, out))
         }
         Single::Beat(worker, body) => answer::frame(&workers::beat(&state, worker, body).await?, 256),

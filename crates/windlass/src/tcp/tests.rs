@@ -34,7 +34,7 @@ where
 {
     let (near, far) = duplex(4096);
     let (state, limits, stopping) = (state(), Limits::default(), Arc::new(Stopping::default()));
-    let connection = Connection::new(near, &state, &limits, &stopping, run);
+    let connection = Connection::new(near, &state, &limits, &stopping, |_| None, run);
     let (served, ()) = tokio::join!(connection.serve(), client(far, stopping.clone()));
     served
 }

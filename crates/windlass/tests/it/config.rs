@@ -37,6 +37,7 @@ fn mistakes_stop_the_start_and_are_named() {
         ("[server]\nhttp_adr = \"x\"", &[], "unknown key server.http_adr; did you mean server.http_addr?"),
         ("[queue]\nlease = true", &[], "windlass.toml: queue.lease = \"true\": expected a duration"),
         ("[store]\nsegment_bytes = {}", &[], "expected a single value, found table"),
+        ("[store]\nsegment_bytes = \"1\"", &[], "store.segment_bytes = \"1\": expected at least 64KiB"),
         ("not toml", &[], "windlass.toml: "),
         ("", &[("WINDLASS_QUEUE__LEESE", "1s")], "did you mean queue.lease?"),
         ("", &[("WINDLASS_QUEUE__LEASE_FILE", "/nonexistent")], "No such file"),

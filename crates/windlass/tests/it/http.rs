@@ -22,6 +22,11 @@ impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
+        Self::over(stream)
+    }
+
+    /// On a connection that may have begun already.
+    pub(crate) fn over(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         Self { stream: BufReader::new(stream) }
     }
@@ -56,7 +61,7 @@ impl Client {
         self.read()
     }
 
-    fn read(&mut self) -> Answer {
+    pub(crate) fn read(&mut self) -> Answer {
         let mut line = String::new();
         self.stream.read_line(&mut line).unwrap();
         let status =

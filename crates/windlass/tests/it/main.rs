@@ -41,6 +41,7 @@ mod rest_workflows;
 mod running;
 mod salvage;
 mod schedule_cli;
+mod strangers;
 mod tcp;
 mod tcp_bad_input;
 mod top;

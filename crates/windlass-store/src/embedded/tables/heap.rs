@@ -76,6 +76,8 @@ struct Use {
 #[derive(Debug)]
 pub(in crate::embedded) struct Heap {
     dir: PathBuf,
+    /// The directory. It stays open, so that a sync of it needs no other descriptor.
+    names: File,
     files: Files,
     uses: BTreeMap<u32, Use>,
     /// Whose use the tree does not know yet.
@@ -116,8 +118,10 @@ impl Heap {
             uses.insert(number, known);
         }
         let current = uses.last_key_value().map_or(1, |(number, _)| *number);
+        let names = File::open(&dir).map_err(failed("open the folder of blocks"))?;
         Ok(Heap {
             dir,
+            names,
             files: Arc::new(files),
             uses,
             changed: BTreeSet::new(),
@@ -281,9 +285,7 @@ impl Heap {
             file.sync_data().map_err(failed("sync blocks"))?;
         }
         if std::mem::take(&mut self.grown) {
-            File::open(&self.dir)
-                .and_then(|dir| dir.sync_all())
-                .map_err(failed("sync the folder of blocks"))?;
+            self.names.sync_all().map_err(failed("sync the folder of blocks"))?;
         }
         // A new file is only worth it if that makes room.
         let is_spent =

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, VARY};
+use axum::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -21,7 +21,7 @@ use crate::api::State;
 const RETRY_MS: u64 = 1000;
 
 /// `foreign` is the origin of a page from elsewhere that may listen.
-pub(super) fn answer(state: &Arc<State>, listener: Listener, foreign: Option<HeaderValue>) -> Response {
+pub(super) fn answer(state: &Arc<State>, listener: Listener) -> Response {
     let (sender, receiver) = mpsc::channel::<Bytes>(1);
     let writer = Writer { sender, sent: listener.place().unwrap_or(0), listener };
     state.room.spawn(writer.serve(state.clone()));
@@ -38,10 +38,6 @@ pub(super) fn answer(state: &Arc<State>, listener: Listener, foreign: Option<Hea
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // Proxies that gather answers would hold events back.
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-    if let Some(origin) = foreign {
-        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        headers.insert(VARY, HeaderValue::from_static("origin"));
-    }
     response
 }
 

@@ -16,6 +16,7 @@ use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::wire::Wire;
 use crate::config::value::LogFormat;
+use crate::serve::{self, Hangup};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -100,7 +101,7 @@ pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
     for kind in args.types {
         builder = builder.handler(kind.as_str(), exec.clone());
     }
-    let shutdown = crate::serve::signals()?;
+    let shutdown = serve::signals(Hangup::Stops)?;
     let worker = builder.build().map_err(|error| Failure::usage(error.to_string()))?;
     worker.run(shutdown).await;
     Ok(())

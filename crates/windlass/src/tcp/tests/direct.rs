@@ -7,6 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::super::outlet::Direct;
 use super::*;
+use crate::server::descriptors;
 
 fn submit(payload: usize) -> Vec<u8> {
     let body = format!(r#"{{"type":"t","payload":"{}"}}"#, "x".repeat(payload));
@@ -33,7 +34,7 @@ async fn serve_directly<C: Future<Output = ()>>(
         }
         job::run(state.clone(), state.broker.clone(), job)
     };
-    let mut connection = Connection::new(near, &state, &limits, &stopping, run);
+    let mut connection = Connection::new(near, &state, &limits, &stopping, descriptors::handle, run);
     connection.write_with(state.broker.clone());
     let (served, ()) = tokio::join!(connection.serve(), client(far, stopping.clone()));
     served

@@ -285,7 +285,7 @@ pub(super) fn failed(what: &str, error: &RedisError) -> Error {
     }
     let text = error.to_string();
     let wants_password = error.code() == Some("NOAUTH") || text.contains("unauthenticated");
-    let wrong_password = error.code() == Some("WRONGPASS") || text.contains("WRONGPASS");
+    let wrong_password = error.code() == Some("WRONGPASS") || error.kind() == ErrorKind::AuthenticationFailed;
     let error = match () {
         () if wants_password => {
             "it asks for a password; put one into the URL: redis://:password@host".to_owned()

@@ -1,5 +1,6 @@
 //! Brokers that share a Redis, and library mode beside them, on a real server.
 
+mod away;
 mod events;
 mod idle;
 

@@ -12,6 +12,7 @@ use crate::frames::{ACK, CLAIM, frame};
 use crate::http::Client;
 
 fn pause(ms: u64) {
+    // sleep: each caller says what for.
     std::thread::sleep(Duration::from_millis(ms));
 }
 

@@ -117,7 +117,6 @@ pub(super) fn run(shared: &Arc<Shared>, tables: &mut Tables, log: &Reclaimer) ->
     }
     loop {
         let reason = shared.bell.wait();
-        log.disk_is_short(shared.space.is_short());
         // If the disk has room again, nothing is urgent, and it is cheaper to save later changes together.
         let needless = reason == Reason::Short && !shared.space.is_short();
         if shared.failed().is_none() && !needless {

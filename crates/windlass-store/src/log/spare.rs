@@ -65,14 +65,6 @@ impl Reclaimer {
         state.live.iter().skip(gone).map(|live| live.used).sum()
     }
 
-    /// Says whether the disk has little room left. Then no more files are kept ready than are needed.
-    pub fn disk_is_short(&self, short: bool) {
-        let mut state = self.shared.state.lock();
-        if std::mem::replace(&mut state.short, short) != short {
-            self.shared.changed.notify_all();
-        }
-    }
-
     /// Waits until the background thread has nothing left to do.
     #[cfg(test)]
     pub(super) fn settle(&self) {
@@ -106,8 +98,6 @@ pub(super) struct State {
     pub(super) number: u64,
     /// The last spare could not be made; tried again when a segment is taken or released.
     pub(super) stalled: bool,
-    /// The disk has little room left.
-    pub(super) short: bool,
     pub(super) closing: bool,
     pub(super) busy: bool,
 }
@@ -135,8 +125,6 @@ enum Step {
     Recycle,
     Delete,
     Prepare,
-    /// A spare is removed, because the disk is short.
-    Discard,
 }
 
 impl State {
@@ -144,11 +132,8 @@ impl State {
         if self.live.get(1).is_some_and(|next| next.first <= self.released) {
             let fits = self.live[0].bytes == shared.segment_bytes;
             // One more than is made: on a busy log one is always released a moment after one was taken, and would be made in vain.
-            let room = self.spares.len() < shared.wanted + usize::from(!self.short);
+            let room = self.spares.len() <= shared.wanted;
             return Some(if room && fits { Step::Recycle } else { Step::Delete });
-        }
-        if self.short && self.spares.len() > shared.wanted {
-            return Some(Step::Discard);
         }
         (self.spares.len() < shared.wanted && !self.stalled).then_some(Step::Prepare)
     }
@@ -222,11 +207,6 @@ impl Shared {
         let number = state.take_number();
         let outcome = match step {
             Step::Prepare => MutexGuard::unlocked(state, || self.prepare(number)),
-            Step::Discard => {
-                let Some(spare) = state.spares.pop() else { return };
-                MutexGuard::unlocked(state, || self.give_back(spare));
-                Ok(None)
-            }
             Step::Recycle | Step::Delete => {
                 let Some(old) = state.live.pop_front() else { return };
                 MutexGuard::unlocked(state, || self.retire(old, step, number))

@@ -322,7 +322,7 @@ impl Shared {
 }
 
 fn held(beat: redis::Value, window: redis::Value, worker: redis::Value) -> Result<Held, Error> {
-    let worker = reply::text(worker)?.parse().map_err(|_| reply::wrong("a lease with a wrong worker"))?;
+    let worker = Name::new(&reply::text(worker)?).map_err(|_| reply::wrong("a lease with a wrong worker"))?;
     Ok(Held { beat: reply::number(beat)?, window_ms: reply::number(window)?, worker })
 }
 

@@ -138,7 +138,7 @@ fn decode(row: redis::Value) -> Result<Workflow, Error> {
     let damaged = || reply::wrong("a workflow of another shape");
     let mut fields = reply::list(row)?.into_iter();
     let mut field = || fields.next().ok_or_else(damaged);
-    let id = reply::text(field()?)?.parse().map_err(|_| damaged())?;
+    let id = Name::new(&reply::text(field()?)?).map_err(|_| damaged())?;
     let first = reply::number(field()?)?;
     let value: Bytes = reply::bytes(field()?)?;
     let (head, fingerprint) = value.split_last_chunk::<16>().ok_or_else(damaged)?;

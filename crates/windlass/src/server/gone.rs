@@ -12,6 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
+use super::descriptors;
+
 /// Watches a socket, by a descriptor of its own. It is polled in the runtime where it was made.
 #[derive(Debug)]
 pub(crate) struct Gone(TcpStream);
@@ -19,6 +21,9 @@ pub(crate) struct Gone(TcpStream);
 impl Gone {
     pub(crate) fn watch(socket: impl AsFd) -> io::Result<Gone> {
         let socket: net::TcpStream = socket.as_fd().try_clone_to_owned()?.into();
+        if descriptors::is_reserved(&socket) {
+            return Err(io::Error::other("no descriptor to spare"));
+        }
         TcpStream::from_std(socket).map(Gone)
     }
 

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::net;
-use std::os::fd::AsFd;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
@@ -82,7 +81,8 @@ impl<R, F: Future<Output = Done>> Connection<'_, TcpStream, R, F> {
         self.deadline.disarm();
         self.watch = Watch::default();
         let socket = self.stream.get_mut();
-        *socket = TcpStream::from_std(socket.as_fd().try_clone_to_owned()?.into())?;
+        let handle = (self.handle)(socket).ok_or_else(|| io::Error::other("no descriptor to spare"))?;
+        *socket = TcpStream::from_std(handle)?;
         Ok(())
     }
 }

@@ -283,13 +283,13 @@ async fn is_there(part: &Shared, name: &str) -> Result<bool, Error> {
     let Some((kind, name)) = name.split_once(':') else { return Ok(true) };
     match kind {
         "i" => {
-            let Ok(id) = name.parse::<TaskId>() else { return Ok(true) };
+            let Ok(id) = TaskId::new(name) else { return Ok(true) };
             Ok(part.look_up([By::Id(&id)], false).await?.pop().flatten().is_some())
         }
         // A mark of `keys.rs` is nobody.
         "u" => Ok(part.look_up([By::Key(name)], false).await?.pop().flatten().is_some()),
         "w" | "s" => {
-            let Ok(id) = name.parse::<Name>() else { return Ok(true) };
+            let Ok(id) = Name::new(name) else { return Ok(true) };
             let found = if kind == "w" {
                 part.workflow(&id).await?.is_some()
             } else {

@@ -46,7 +46,7 @@ pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
         return Err(Failure::usage(message).hint("`windlass serve` is for other machines"));
     }
     crate::logging::start(&settings.log_level, settings.log_format);
-    let running = Running::start(&settings, Hangup::Stops).await?;
+    let running = Running::start(&settings, Hangup::Ends).await?;
     let worker = worker(&running, &settings, &args.builtin)?;
     output.data(&banner(&running, &settings, &worker));
     running.until_stopped(Some(worker)).await

@@ -342,7 +342,7 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Failure>
 /// What SIGHUP means. A terminal that closes sends it, and so do tools that expect a daemon to read its settings again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hangup {
-    Stops,
+    Ends,
     Ignored,
 }
 
@@ -351,21 +351,19 @@ pub(crate) fn signals(on_hangup: Hangup) -> Result<CancellationToken, Failure> {
     let failed = |error: std::io::Error| Failure::error(format!("cannot listen for signals: {error}"));
     let mut term = signal(SignalKind::terminate()).map_err(failed)?;
     let mut int = signal(SignalKind::interrupt()).map_err(failed)?;
-    let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
+    // Otherwise it stays as it was: a terminal that closes ends the process, unless nohup started it.
+    let hangup = (on_hangup == Hangup::Ignored).then(|| signal(SignalKind::hangup()));
+    if let Some(mut hangup) = hangup.transpose().map_err(failed)? {
+        tokio::spawn(async move {
+            while hangup.recv().await.is_some() {
+                tracing::warn!("SIGHUP is ignored: settings are read only at the start");
+            }
+        });
+    }
     let token = CancellationToken::new();
     let told = token.clone();
-    let hung_up = async move {
-        while hangup.recv().await.is_some() {
-            match on_hangup {
-                Hangup::Stops => return,
-                Hangup::Ignored => tracing::warn!("SIGHUP is ignored: settings are read only at the start"),
-            }
-        }
-        std::future::pending().await
-    };
     tokio::spawn(async move {
-        let mut hung_up = std::pin::pin!(hung_up);
-        tokio::select! { _ = term.recv() => {}, _ = int.recv() => {}, () = &mut hung_up => {} }
+        tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
         told.cancel();
         tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
         std::process::exit(130);

@@ -101,7 +101,7 @@ pub(crate) async fn run(args: Args, output: &Output) -> Result<(), Failure> {
     for kind in args.types {
         builder = builder.handler(kind.as_str(), exec.clone());
     }
-    let shutdown = serve::signals(Hangup::Stops)?;
+    let shutdown = serve::signals(Hangup::Ends)?;
     let worker = builder.build().map_err(|error| Failure::usage(error.to_string()))?;
     worker.run(shutdown).await;
     Ok(())

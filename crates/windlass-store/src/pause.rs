@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 const TICK: Duration = Duration::from_millis(250);
-/// The shortest pause: four ticks. A machine under load delays a tick by less, and a worker extends its lease with more than
-/// that left.
+/// The shortest pause: four ticks. A machine under load delays a tick by less than that. A worker extends
+/// its lease when more time than that is left.
 const PAUSE_MS_MIN: u64 = 1000;
 
 #[derive(Debug, Default)]

@@ -42,9 +42,9 @@ pub(super) enum Ending {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Written {
     pub(super) dir: PathBuf,
-    /// The same store at an earlier moment, before its last checkpoint.
+    /// A copy of the directory from before the last checkpoint.
     pub(super) earlier: PathBuf,
-    /// The same store at an earlier moment, after the last checkpoint of a store that was killed.
+    /// A later copy of the directory. In a store that was killed, it is from after the last checkpoint.
     pub(super) recent: PathBuf,
     /// The id of the store.
     pub(super) id: Vec<u8>,

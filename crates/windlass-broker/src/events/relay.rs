@@ -11,7 +11,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use prost::Message;
 use windlass_core::limits::EVENTS_RELAYED_MAX;
-use windlass_core::{CancelReason, Name, Priority, Progress, StateName};
+use windlass_core::{CancelReason, Name, Priority, Progress, StateName, TaskId};
 use windlass_store::Exchange;
 
 use super::{Event, EventData, EventKind, TaskFacts};
@@ -230,9 +230,9 @@ impl WireTask {
         let reason = |word: String| CancelReason::ALL.into_iter().find(|it| it.as_str() == word);
         let note = self.note.map(String::into_boxed_str);
         Some(TaskFacts {
-            id: self.id.parse().ok()?,
-            kind: self.kind.parse().ok()?,
-            queue: self.queue.parse().ok()?,
+            id: TaskId::new(&self.id).ok()?,
+            kind: Name::new(&self.kind).ok()?,
+            queue: Name::new(&self.queue).ok()?,
             state: StateName::ALL.into_iter().find(|state| state.as_str() == self.state)?,
             revision: self.revision,
             priority: Priority(self.priority.try_into().ok()?),

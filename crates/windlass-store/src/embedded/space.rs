@@ -171,7 +171,7 @@ impl Space {
         fits
     }
 
-    /// The same, without a note of the answer.
+    /// Whether there is room for this now. [`Space::had_room`] does not change.
     pub(super) fn fits_now(&self, need: Need) -> bool {
         let now = self.since.elapsed().as_millis() as u64;
         self.fits(need, self.ask(now))

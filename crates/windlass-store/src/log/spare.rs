@@ -232,8 +232,13 @@ impl Shared {
         fs::rename(&old.path, &path).map_err(io_error("rename", &old.path))?;
         // Its header is about to be overwritten: no power cut may bring the old name back after that.
         self.sync_names()?;
-        let file = File::options().read(true).write(true).open(&path).map_err(io_error("open", &path))?;
-        Ok(Some(Spare { path, file, bytes: old.bytes }))
+        match File::options().read(true).write(true).open(&path) {
+            Ok(file) => Ok(Some(Spare { path, file, bytes: old.bytes })),
+            Err(error) => {
+                remove(&path);
+                Err(io_error("open", &path)(error))
+            }
+        }
     }
 
     fn prepare(&self, number: u64) -> Result<Option<Spare>, Error> {

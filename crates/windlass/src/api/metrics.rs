@@ -26,7 +26,7 @@ use super::problem::Refused;
 use super::{Shared, front, now_ms};
 use text::Text;
 
-/// How long the store may take. Whoever collects metrics learns from this page that it does not answer.
+/// How long the page waits for the store. After that it shows that the store does not answer.
 const STORE_WAIT: Duration = Duration::from_millis(900);
 
 pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {

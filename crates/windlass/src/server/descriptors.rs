@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpStream;
 
-/// The reserve is an eighth of all descriptors, within these bounds.
+/// The reserve is an eighth of all descriptors, within these bounds, and never more than half.
 const RESERVE_MIN: u64 = 64;
 const RESERVE_MAX: u64 = 1024;
 
@@ -33,7 +33,7 @@ fn reserved_from() -> u64 {
 }
 
 fn without_reserve(limit: u64) -> u64 {
-    limit.saturating_sub((limit / 8).clamp(RESERVE_MIN, RESERVE_MAX))
+    limit - (limit / 8).clamp(RESERVE_MIN, RESERVE_MAX).min(limit / 2)
 }
 
 /// Whether a descriptor lies in the reserve.
@@ -59,7 +59,7 @@ mod tests {
     fn a_part_of_the_descriptors_is_kept_for_the_store() {
         assert_eq!(
             [0, 64, 256, 1024, 20_000, 1 << 20].map(without_reserve),
-            [0, 0, 192, 896, 18_976, 1_047_552]
+            [0, 32, 192, 896, 18_976, 1_047_552]
         );
         assert!(!is_beyond(895, 896));
         assert!(is_beyond(896, 896));

@@ -1,8 +1,8 @@
 //! The rest of a body that nobody read.
 //!
 //! An answer may be ready before the body was read: the route takes none, or the head was refused. The connection can carry
-//! another request only if the body was read to its end. So the rest is read up to a limit, and behind a longer one the answer says
-//! that the connection closes. Otherwise the client would find that out from its next request.
+//! another request only if the body was read to its end. So a short rest is read and dropped. If the rest is
+//! longer, the answer has `Connection: close`, and the client does not try to use the connection again.
 
 use std::fmt::{self, Debug};
 use std::pin::Pin;

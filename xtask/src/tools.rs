@@ -16,7 +16,7 @@ const TOOLS: [Tool; 8] = [
     Tool {
         program: "python3",
         package: "python3-venv",
-        proves: "the tests of generated clients, which fail",
+        proves: "the tests of generated clients and of the OpenAPI document, which fail",
     },
     Tool { program: "chromium", package: "chromium", proves: "the dashboard works in a browser" },
     Tool {

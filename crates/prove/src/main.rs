@@ -7,6 +7,7 @@
 
 mod arguments;
 mod audit;
+mod cgroup;
 mod child;
 mod cutter;
 mod frames;
@@ -24,6 +25,7 @@ mod g12_ledger;
 mod g13_slots;
 mod g14_clock;
 mod g17_term;
+mod g18_memory;
 mod g19_redis;
 mod g20_bulk;
 mod g21_graph;

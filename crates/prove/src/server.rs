@@ -125,6 +125,10 @@ impl Server {
         self.frames
     }
 
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
     pub(crate) fn http(&self) -> Http {
         Http::new(self.address())
     }

@@ -20,7 +20,7 @@ use crate::loops::{self, Loops};
 use crate::metrics::Counters;
 use crate::process::Process;
 use crate::recorder::Recorder;
-use crate::schedules::Awaited;
+use crate::schedules::{Awaited, Stuck};
 use crate::traces::Tracer;
 use crate::watchers::Watchers;
 use crate::workers::Registry;
@@ -106,6 +106,7 @@ pub(crate) struct Inner {
     pub(crate) progressing: Progressing,
     pub(crate) awaited: Awaited,
     pub(crate) clock_watch: ClockWatch,
+    pub(crate) stuck: Stuck,
     /// Every schedule was looked at since the start.
     pub(crate) cron_began: AtomicBool,
     /// Why the store stopped for good, once it has.
@@ -142,6 +143,7 @@ impl Broker {
                 progressing: Progressing::default(),
                 awaited: Awaited::default(),
                 clock_watch: ClockWatch::default(),
+                stuck: Stuck::default(),
                 cron_began: AtomicBool::new(false),
                 failed: Mutex::new(None),
                 gate: watch::Sender::new(Gate::default()),

@@ -35,7 +35,7 @@ pub enum Error {
     LimitApart(Box<store::Apart>),
     #[error("nothing was added because another task of the batch could not be")]
     Aborted,
-    #[error("too many different pairs of queue and type")]
+    #[error("too many different pairs of queue and type have tasks")]
     TooManyLanes,
     #[error("the id is taken by a workflow with other content")]
     WorkflowExists,

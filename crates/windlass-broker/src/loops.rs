@@ -8,6 +8,7 @@
 mod cron;
 mod dependents;
 mod gates;
+mod names;
 mod operator;
 mod promoter;
 mod pruner;
@@ -30,7 +31,7 @@ use crate::error::Error;
 use crate::query::LoopHealth;
 
 /// Every loop of the broker. They have no interval: each sleeps until its next deadline.
-pub(crate) static ALL: [Loop; 8] = [
+pub(crate) static ALL: [Loop; 9] = [
     Loop {
         index: 0,
         name: "promoter",
@@ -59,9 +60,10 @@ pub(crate) static ALL: [Loop; 8] = [
         step: |broker| Box::pin(sampler::step(broker)),
         wakeup: sampler::wakeup,
     },
+    Loop { index: 8, name: "names", step: |broker| Box::pin(names::step(broker)), wakeup: names::wakeup },
 ];
 
-/// The longest sleep, whatever a step says: guards against a missed signal and a wall clock that jumps.
+/// The longest sleep of a loop that acts on time: guards against a missed signal and a wall clock that jumps.
 const SLEEP_MAX: Duration = Duration::from_secs(30);
 /// The sleep after a step that found work and could do none of it.
 const SLEEP_STUCK: Duration = Duration::from_millis(100);

@@ -245,6 +245,7 @@ impl Broker {
         Health {
             ok: fatal.is_none(),
             problem: fatal
+                .or_else(|| self.inner.stuck.problem())
                 .or_else(|| self.inner.progressing.error())
                 .or_else(|| self.inner.store.problem())
                 .or_else(|| self.inner.clock_watch.problem()),

@@ -3,6 +3,7 @@
 mod awaited;
 mod fire;
 mod standing;
+mod stuck;
 
 use windlass_core::limits::{CONFLICT_TRIES_MAX, SCHEDULE_PREVIEW_MAX};
 use windlass_core::schedule::{Definition, Fire, Planned, Schedule};
@@ -14,13 +15,14 @@ use crate::error::Error;
 use crate::explain::Reason;
 
 pub(crate) use awaited::Awaited;
+pub(crate) use stuck::{Stuck, is_refusal};
 
 /// A schedule, and what it is about to do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScheduleView {
     /// The schedule, with its next slot converted to the present wall clock.
     pub schedule: Schedule,
-    /// One of the codes `scheduled`, `late`, `queued`, `paused`, `ended` and `clock_set_back`, with a text.
+    /// One of the codes `scheduled`, `late`, `queued`, `paused`, `ended`, `clock_set_back` and `cannot_fire`, with a text.
     pub standing: Reason,
 }
 
@@ -85,7 +87,10 @@ impl Broker {
             match self.progressed(self.inner.store.write_schedule(write).await, self.now())? {
                 ScheduleWritten::Conflict => {}
                 ScheduleWritten::Missing => return Err(Error::NotFound("schedule")),
-                ScheduleWritten::Done(_) | ScheduleWritten::TooMany => return Ok(()),
+                ScheduleWritten::Done(_) | ScheduleWritten::TooMany => {
+                    self.inner.stuck.forget(id);
+                    return Ok(());
+                }
             }
         }
         Err(Error::Busy)
@@ -160,13 +165,18 @@ impl Broker {
 
     async fn put(&self, schedule: Schedule, seen: Option<u64>) -> Result<ScheduleWritten, Error> {
         let id = schedule.id.clone();
-        let write = WriteSchedule { id, change: ScheduleChange::Put { schedule: Box::new(schedule), seen } };
-        self.progressed(self.inner.store.write_schedule(write).await, self.now())
+        let change = ScheduleChange::Put { schedule: Box::new(schedule), seen };
+        let write = WriteSchedule { id: id.clone(), change };
+        let written = self.progressed(self.inner.store.write_schedule(write).await, self.now())?;
+        // With another definition it may be able to fire.
+        self.inner.stuck.forget(&id);
+        Ok(written)
     }
 
     fn view(&self, mut schedule: Schedule) -> ScheduleView {
         let now = self.now().stamp();
-        let standing = standing::of(&schedule, now);
+        let stuck = self.inner.stuck.reason(&schedule.id);
+        let standing = standing::of(&schedule, stuck.as_deref(), now);
         schedule.progress.wake_at = schedule.progress.wake_at.map(|at| schedule.definition.shown(at, now));
         ScheduleView { schedule, standing }
     }

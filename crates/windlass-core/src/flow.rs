@@ -45,6 +45,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use foldhash::HashMap;
 
 use crate::ids::Name;
+use crate::sparse::Sparse;
 use crate::state::StateName;
 
 use control::{Control, Key, Kind, Target};
@@ -89,12 +90,11 @@ pub fn load(state: StateName) -> Option<Load> {
 
 #[derive(Debug, Default)]
 pub struct Flow {
-    lines: Vec<Line>,
+    lines: Sparse<Line>,
     queue_numbers: HashMap<Name, u32>,
-    lanes: Vec<Lane>,
-    kinds: Vec<Kind>,
+    lanes: Sparse<Lane>,
+    kinds: Sparse<Kind>,
     kind_numbers: HashMap<Name, u32>,
-    free_kinds: Vec<u32>,
     shares: Vec<Option<Share>>,
     /// Numbers of shares that can be used again, the smallest first: a replay must give the same numbers.
     free_shares: BTreeSet<u32>,
@@ -183,6 +183,8 @@ struct Changed {
     lines: BTreeSet<u32>,
     lanes: BTreeSet<u32>,
     kinds: Vec<u32>,
+    /// Types that were dropped after they changed.
+    dropped_kinds: BTreeSet<Name>,
     /// Once each, but for those that went.
     shares: Vec<u32>,
     gates: BTreeSet<(Scope, Name)>,
@@ -200,24 +202,25 @@ impl Flow {
         Self { transient: true, ..Self::default() }
     }
 
-    /// Queues and lanes are numbered in the order in which they are added.
-    pub fn add_queue(&mut self, name: &Name) {
-        let number = self.lines.len() as u32;
+    /// Adds a queue under a number that is free.
+    pub fn add_queue(&mut self, number: u32, name: &Name) {
         self.queue_numbers.insert(name.clone(), number);
-        self.lines.push(Line {
+        let line = Line {
             name: name.clone(),
             control: Control::default(),
             heads: BTreeMap::new(),
             tops: BTreeMap::new(),
             rounds: Rounds::default(),
-        });
+        };
+        self.lines.put(number, line);
         self.adopt(number, name);
     }
 
-    pub fn add_lane(&mut self, queue: u32, kind: &Name) {
+    /// Adds a lane under a number that is free.
+    pub fn add_lane(&mut self, number: u32, queue: u32, kind: &Name) {
         let kind = self.add_kind(kind);
-        self.kinds[kind as usize].used = true;
-        self.lanes.push(Lane {
+        self.kinds[kind as usize].lane_count += 1;
+        let lane = Lane {
             queue,
             kind,
             listed: false,
@@ -225,7 +228,43 @@ impl Flow {
             ranks: BTreeMap::new(),
             tops: Levels::default(),
             rounds: Rounds::default(),
-        });
+        };
+        self.lanes.put(number, lane);
+    }
+
+    /// Drops a lane without live tasks. It holds nothing that a later choice depends on.
+    pub fn drop_lane(&mut self, number: u32) {
+        let Some(lane) = self.lanes.remove(number) else { return };
+        debug_assert!(!lane.is_ready() && lane.rounds.is_empty(), "a lane with tasks was dropped");
+        let kind = &mut self.kinds[lane.kind as usize];
+        kind.lanes.remove(&number);
+        kind.lane_count -= 1;
+        self.forget_kind(lane.kind);
+    }
+
+    /// Drops a queue without lanes; `false`, and nothing is done, if it has a limit.
+    pub fn drop_queue(&mut self, number: u32) -> bool {
+        let Some(line) = self.lines.get(number).filter(|line| line.control.gate.is_none()) else {
+            return false;
+        };
+        debug_assert!(line.rounds.is_empty(), "a queue with tasks was dropped");
+        self.queue_numbers.remove(&line.name);
+        self.lines.remove(number);
+        true
+    }
+
+    /// Gives back the memory of names that were dropped.
+    pub fn shrink(&mut self) {
+        crate::sparse::shrink(&mut self.queue_numbers);
+        crate::sparse::shrink(&mut self.kind_numbers);
+    }
+
+    pub fn has_lane(&self, number: u32) -> bool {
+        self.lanes.get(number).is_some()
+    }
+
+    pub fn has_queue(&self, number: u32) -> bool {
+        self.lines.get(number).is_some()
     }
 
     /// The lane of a key, and whether it was made because this is its first live task there.

@@ -15,6 +15,7 @@ pub mod operation;
 pub mod priority;
 pub mod retry;
 pub mod schedule;
+pub mod sparse;
 pub mod state;
 pub mod task;
 pub mod time;
@@ -28,6 +29,7 @@ pub use fingerprint::Fingerprint;
 pub use histogram::Histogram;
 pub use ids::{InvalidName, Name, TaskId, Token};
 pub use priority::{Class, Priority};
+pub use sparse::Sparse;
 pub use state::{CancelReason, Lease, State, StateName};
 pub use task::{
     Attempt, Body, Checkpoint, Counted, Links, NewTask, Outcome, Payload, Progress, Record, Task, Wakes,

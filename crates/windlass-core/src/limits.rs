@@ -65,8 +65,15 @@ pub const PAGE_ROWS_DEFAULT: usize = 100;
 pub const PAGE_SCAN_MAX: usize = 20_000;
 /// Payloads and results in one answer of a store: a page, a claim or a step of a loop ends early when it has this much.
 pub const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Distinct pairs of queue and type: each owns a small structure in memory.
+/// Distinct pairs of queue and type that have tasks: each owns a small structure in memory.
 pub const LANES_MAX: usize = 1_000_000;
+/// Names without tasks (queues, and pairs of queue and type) that are kept for a while after their last task. More of them are
+/// released at once: they take memory, and a list of so many queues shows nobody what was in use a moment ago.
+pub const NAMES_IDLE_MAX: usize = 1000;
+/// Names that are released at a time: a few milliseconds during which the store does nothing else.
+pub const NAMES_RELEASED_MAX: usize = 5000;
+/// How often names without tasks are looked for. One that is found twice is released.
+pub const NAMES_RELEASE_MS: u64 = 10 * 60 * 1000;
 /// A filter: its text, its words, and the values of one word. People write less, and every task of a list is held
 /// against all of it.
 pub const FILTER_BYTES_MAX: usize = 8192;
@@ -137,6 +144,13 @@ pub const WORKERS_MAX: usize = 100_000;
 pub const LOOP_STEP_MAX: usize = 1000;
 /// How often a decision is made again when the task changed meanwhile.
 pub const CONFLICT_TRIES_MAX: usize = 16;
+/// How long a submit is decided again that meets others, where several processes share a store: long enough for hundreds of
+/// clients that replace one task, and shorter than a client waits.
+pub const CONFLICT_MS_MAX: u64 = 5_000;
+/// How long a submit waits for its turn with a unique key while none of those before it is done, and in all: a store that does
+/// not answer must not hold up the line. Then it continues all the same, which may cost it more tries.
+pub const KEY_TURN_MS_MAX: u64 = 5_000;
+pub const KEY_LINE_MS_MAX: u64 = 15_000;
 /// Tasks that one task may depend on: a fan-in of this many is one list of ids in its body.
 pub const DEPENDENCIES_MAX: usize = 10_000;
 /// Dependencies of all tasks of one batch: each is looked up while everybody else waits for the state.
@@ -180,6 +194,12 @@ pub const FRAME_BYTES_IN_FLIGHT_MAX: usize = 16 * 1024 * 1024;
 pub const FRAMES_BULKY_MAX: usize = 8;
 /// Answers of one TCP connection that wait for the client to read; beyond it no further answer is written down.
 pub const FRAME_ANSWERS_BYTES_MAX: usize = 1024 * 1024;
+/// What a connection counts in the memory budget by being open: its buffers and its task.
+pub const CONNECTION_BYTES: usize = 8 * 1024;
+/// Bodies and answers up to this size are not counted in the memory budget: they come and go with one read or write.
+pub const UNCOUNTED_BYTES_MAX: usize = 16 * 1024;
+/// How long a request may wait for the memory budget. Clients with a timeout of 10 s still learn that they should come again.
+pub const MEMORY_WAIT_MS_MAX: u64 = 3_000;
 /// Credits that a connected worker may have open: it has that many tasks ahead of it at most.
 pub const WORK_CREDITS_MAX: u32 = 10_000;
 /// Batches of outcomes of one connected worker on their way to the disk: enough to keep it busy, and then the worker waits.

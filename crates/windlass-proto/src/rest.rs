@@ -14,11 +14,14 @@ mod limit;
 mod object;
 mod operation;
 mod outcome;
+mod priority;
 mod problem;
 mod queues;
 mod range;
 mod retry;
 pub(crate) mod schedule;
+#[cfg(feature = "openapi")]
+pub mod schema;
 mod stats;
 pub(crate) mod submission;
 mod submit;
@@ -46,6 +49,7 @@ pub use outcome::{
     CompleteBody, ExtendBody, Extended, Extending, FailBody, Failing, OutcomeBody, ProgressBody, ReleaseBody,
     checkpoint, result_payload,
 };
+pub use priority::PriorityInput;
 pub use problem::{FieldError, Problem};
 pub use queues::{Affected, DeadSelection, QueueBody, QueuesBody, Rates, StateCounts};
 pub use range::{Figure, RangeBody};
@@ -56,7 +60,7 @@ pub use schedule::{
 };
 pub use stats::{ClassCounts, HealthBody, LedgerBody, LoopBody, StatsBody};
 pub use submission::{Start, Submission};
-pub use submit::{BatchBody, BatchItem, BatchItemError, BatchResults, PriorityInput, SubmitBody};
+pub use submit::{BatchBody, BatchItem, BatchItemError, BatchResults, SubmitBody};
 pub use task::{AttemptBody, AttemptsBody, ExplanationBody, Metadata, ReasonBody, Shown, TaskBody, TaskPage};
 pub use time::{Seconds, Time};
 pub use workers::{BeatBody, LeaseRef, PulseBody, WorkerBody, WorkersBody};

@@ -15,6 +15,7 @@ pub mod inserts;
 pub mod leases;
 pub mod lists;
 pub mod migrations;
+pub mod names;
 pub mod observed;
 pub mod operations;
 pub mod places;
@@ -259,6 +260,14 @@ macro_rules! conformance_suite {
                 nobody_starves_in_a_queue_that_ages
                 ageing_is_set_and_removed_with_tasks_in_line
                 long_lines_of_a_queue_that_ages
+            }
+            names {
+                a_queue_without_tasks_is_released_after_a_while
+                what_is_paused_or_limited_is_not_released
+                a_rate_outlives_the_names_that_used_it
+                who_waits_for_a_released_name_is_served
+                names_come_and_go_beside_others_that_stay
+                a_name_whose_last_task_moved_away_is_released
             }
             dependents {
                 a_task_waits_for_its_dependencies

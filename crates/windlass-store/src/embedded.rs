@@ -78,9 +78,9 @@ use crate::backup::Source;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
     Groups, Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
-    ListQueues, ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Restore, Restored, Scan,
-    ScheduleChange, ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted,
-    WriteOperation, WriteSchedule,
+    ListQueues, ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Released, Restore,
+    Restored, Scan, ScheduleChange, ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store,
+    WorkflowInserted, WriteOperation, WriteSchedule,
 };
 
 #[derive(Debug)]
@@ -110,12 +110,6 @@ impl EmbeddedStore {
             self.shared.fail(error.to_string());
         }
         answer
-    }
-
-    /// Why there was no answer. Unless the store was closed in order, the outcome is unknown.
-    fn gone(&self) -> Error {
-        let unknown = || Error::Failed("it ended before it answered".to_owned());
-        self.shared.failed().or_else(|| self.shared.inbox.closed()).unwrap_or_else(unknown)
     }
 }
 
@@ -193,6 +187,10 @@ impl Store for EmbeddedStore {
 
     async fn due(&self, limit: usize) -> Result<Due, Error> {
         self.with(|machine| machine.due(limit))
+    }
+
+    async fn release_names(&self) -> Result<Released, Error> {
+        self.release_idle()
     }
 
     async fn prunable(&self, limit: usize) -> Result<Due, Error> {

@@ -19,7 +19,7 @@ use crate::backup::Source;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Ending, Error, Expire, Extend, Extended, Groups, Hold,
     Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations, ListQueues,
-    ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Restore, Restored, Scan,
+    ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Released, Restore, Restored, Scan,
     ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation,
     WriteSchedule,
 };
@@ -30,6 +30,8 @@ pub enum Fault {
     Refuse,
     /// [`Error::TooLarge`]; nothing is done.
     TooLarge,
+    /// [`Error::TooManyLanes`]; nothing is done.
+    TooManyLanes,
     /// [`Error::Failed`] after it was done: for the caller the outcome is unknown.
     LoseAnswer,
     /// It is done, and no answer ever comes.
@@ -48,6 +50,7 @@ pub enum Verb {
     Extend,
     Due,
     Prunable,
+    ReleaseNames,
     Expired,
     Get,
     Peek,
@@ -130,6 +133,7 @@ impl Faulty {
             None => call.await,
             Some(Fault::Refuse) => Err(Error::Busy),
             Some(Fault::TooLarge) => Err(Error::TooLarge),
+            Some(Fault::TooManyLanes) => Err(Error::TooManyLanes),
             Some(Fault::LoseAnswer) => {
                 call.await?;
                 Err(Error::Failed("the answer was lost on purpose".into()))
@@ -202,6 +206,10 @@ impl Store for Faulty {
 
     async fn due(&self, limit: usize) -> Result<Due, Error> {
         self.pass(Verb::Due, self.inner.due(limit)).await
+    }
+
+    async fn release_names(&self) -> Result<Released, Error> {
+        self.pass(Verb::ReleaseNames, self.inner.release_names()).await
     }
 
     async fn prunable(&self, limit: usize) -> Result<Due, Error> {

@@ -16,6 +16,7 @@ mod pause;
 pub mod redis;
 mod schedules;
 pub mod store;
+mod usage;
 pub mod waiting;
 
 pub use clock::{Clock, SystemClock};
@@ -23,7 +24,7 @@ pub use store::{
     Apart, Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Exchange, Expire,
     Extend, Extended, Feature, Groups, Hearer, Hold, Insert, InsertWorkflow, Inserted, Lapsed, Ledger,
     LimitWritten, List, ListLimits, ListOperations, ListQueues, ListSchedules, ListWorkflows, Moved,
-    Observed, Observer, OperationChange, OperationWritten, Page, QueueCounts, Restore, Restored, Scan,
-    ScheduleChange, ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted,
+    Observed, Observer, OperationChange, OperationWritten, Page, QueueCounts, Released, Restore, Restored,
+    Scan, ScheduleChange, ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted,
     WriteOperation, WriteSchedule,
 };

@@ -15,6 +15,7 @@ mod dependents;
 mod insert;
 mod leases;
 mod limits;
+mod names;
 mod operations;
 mod read;
 mod ready;
@@ -41,7 +42,7 @@ use crate::depth::Room;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
     Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
-    ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Restore, Restored, Scan,
+    ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Released, Restore, Restored, Scan,
     ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation,
     WriteSchedule,
 };
@@ -105,6 +106,7 @@ impl Store for MemoryStore {
         let mut tables = self.open()?;
         let now = self.clock.now();
         let answers = transitions.iter().map(|transition| tables.commit(transition, now)).collect();
+        tables.tell_names();
         tables.serve_waiting(now);
         Ok(answers)
     }
@@ -130,6 +132,10 @@ impl Store for MemoryStore {
     async fn due(&self, limit: usize) -> Result<Due, Error> {
         let tables = self.open()?;
         Ok(tables.due(limit, self.clock.now()))
+    }
+
+    async fn release_names(&self) -> Result<Released, Error> {
+        Ok(self.open()?.release_names())
     }
 
     async fn prunable(&self, limit: usize) -> Result<Due, Error> {
@@ -213,6 +219,7 @@ impl Store for MemoryStore {
     async fn write_operation(&self, write: WriteOperation) -> Result<OperationWritten, Error> {
         let mut tables = self.open()?;
         let written = tables.write_operation(&write, self.clock.now());
+        tables.tell_names();
         tables.serve_waiting(self.clock.now());
         Ok(written)
     }

@@ -25,7 +25,7 @@
 //! | `wakes`, `prunes` | sorted sets | tasks by the time at which somebody must look; those that are forgotten at one time in runs |
 //! | `leases` | sorted set | the first tasks of `held` by beat (`leases.rs`) |
 //! | `ended`, `waits/<name>` | sorted sets | tasks that have yet to tell their end, and who waits for each |
-//! | `queues`, `queue/<queue>` | sorted set, hash | names in order; counters |
+//! | `queues`, `queue/<queue>` | sorted set, hash | names in order; counters, and whether it was without tasks when names were last released (`names.rs`) |
 //! | `ledger`, `unique` | hashes | counts that only grow; who took each unique key last |
 //! | `schedules`, `operations` with `…_revisions` and `…_names` | hashes, sorted set | values, revisions, names in order |
 //! | `schedule_wakes`, `operations_running` | sorted set, hash | schedules by their next slot; operations under way |
@@ -73,6 +73,7 @@ mod exchange;
 mod handover;
 mod hints;
 mod insert;
+mod key_locks;
 mod lead;
 mod leases;
 mod limits;
@@ -80,6 +81,7 @@ mod link;
 mod listen;
 pub mod migration;
 mod named;
+mod names;
 mod notices;
 mod open;
 mod operations;
@@ -121,9 +123,9 @@ use crate::clock::Clock;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
     Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
-    ListQueues, ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Restore, Restored, Scan,
-    ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation,
-    WriteSchedule,
+    ListQueues, ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Released, Restore,
+    Restored, Scan, ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted,
+    WriteOperation, WriteSchedule,
 };
 use hints::{Hint, Horizon, Loop};
 pub use open::{exists, open, open_alone};
@@ -152,6 +154,9 @@ struct Shared {
     recent: recent::Recent,
     reports: reports::Reports,
     limits_mark: Mutex<limits::Mark>,
+    key_locks: key_locks::KeyLocks,
+    /// When all queues were last looked at because there were too many.
+    made_room_at: Mutex<Option<std::time::Instant>>,
     leader: lead::Leader,
     /// It may be this process' turn to lead.
     turn: Notify,
@@ -239,6 +244,10 @@ impl Store for RedisStore {
 
     async fn due(&self, limit: usize) -> Result<Due, Error> {
         self.shared.due(limit).await
+    }
+
+    async fn release_names(&self) -> Result<Released, Error> {
+        self.shared.release_names().await
     }
 
     async fn prunable(&self, limit: usize) -> Result<Due, Error> {

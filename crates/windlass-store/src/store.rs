@@ -58,7 +58,7 @@ pub use insert::{Insert, Inserted};
 pub use lapsed::Lapsed;
 pub use ledger::Ledger;
 pub use limits::{Apart, Hold, LimitWritten, ListLimits, SetLimit};
-pub use list::{List, ListQueues, Page, QueueCounts};
+pub use list::{List, ListQueues, Page, QueueCounts, Released};
 pub use observed::{Observed, Observer};
 pub use operations::{ListOperations, OperationChange, OperationWritten, Scan, WriteOperation};
 pub use restore::{Moved, Restore, Restored};
@@ -156,8 +156,12 @@ pub trait Store: Debug + Send + Sync + 'static {
         self.queues(None).await
     }
 
-    /// The counters of one queue, or of all in order of name. A queue exists from its first task or pause on.
+    /// The counters of one queue, or of all in order of name. A queue exists from its first task or pause on, until it is released.
     async fn queues(&self, name: Option<&Name>) -> Result<Vec<QueueCounts>, Error>;
+
+    /// Releases queues, and pairs of queue and type, that have had no task since the call before. A queue that is paused or
+    /// limited stays, and so do all limits with their windows. Names that were not released before a restart may be there again after it.
+    async fn release_names(&self) -> Result<Released, Error>;
 
     /// Some of them, in order of name. A store that has to look for what it tells does so only for these.
     async fn queue_page(&self, list: ListQueues) -> Result<Vec<QueueCounts>, Error> {

@@ -82,6 +82,11 @@ impl<T> Waiting<T> {
         self.waiters.get(&ticket).map(|waiter| &waiter.item)
     }
 
+    /// What a waiter carries, to change it.
+    pub fn get_mut(&mut self, ticket: Ticket) -> Option<&mut T> {
+        self.waiters.get_mut(&ticket).map(|waiter| &mut waiter.item)
+    }
+
     /// The queues at which somebody waits.
     pub fn queues(&self) -> impl Iterator<Item = &Name> {
         self.lines.keys()

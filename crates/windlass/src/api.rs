@@ -48,6 +48,8 @@ pub(crate) use events::{Listens, Room};
 pub(crate) use front::Front;
 pub(crate) use origin::Origins;
 
+use crate::server::budget::Budget;
+
 /// What every handler needs.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -57,6 +59,8 @@ pub(crate) struct State {
     pub(crate) room: Room,
     /// Cancelled when what would go on for ever has to end.
     pub(crate) closing: CancellationToken,
+    /// Shared by all interfaces.
+    pub(crate) budget: Arc<Budget>,
     counters: front::Counters,
 }
 
@@ -90,22 +94,32 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// A payload may come as base64, with its task around it.
     pub(crate) fn body_bytes_max(&self) -> usize {
-        self.payload_bytes_max / 3 * 4 + 256 * 1024
+        body_bytes_max(self.payload_bytes_max)
     }
 }
 
 impl State {
     pub(crate) fn new(broker: Broker, settings: Settings) -> Self {
         let (room, closing) = (Room::default(), CancellationToken::new());
-        Self { broker, settings, room, closing, counters: front::Counters::default() }
+        let (budget, counters) = (Budget::unlimited(), front::Counters::default());
+        Self { broker, settings, room, closing, budget, counters }
+    }
+
+    /// What clients make it hold is bounded by this.
+    pub(crate) fn within(self, budget: Arc<Budget>) -> Self {
+        Self { budget, ..self }
     }
 
     /// Listeners are served in this room, where the broker tells its events.
     pub(crate) fn listening_in(self, room: Room) -> Self {
         Self { room, ..self }
     }
+}
+
+/// The largest body. A payload may come as base64, with its task around it.
+pub(crate) const fn body_bytes_max(payload_bytes_max: usize) -> usize {
+    payload_bytes_max / 3 * 4 + 256 * 1024
 }
 
 type Shared = axum::extract::State<Arc<State>>;

@@ -18,7 +18,7 @@ use std::time::Duration;
 use windlass_store::Durability;
 use windlass_store::embedded::reserve_bytes_min;
 
-use crate::api::Origins;
+use crate::api::{Origins, body_bytes_max};
 use value::FromText;
 
 /// What the settings are made of before they are typed.
@@ -127,6 +127,29 @@ impl Resolved {
             self.refuse("store.disk_reserve_bytes", &format!("expected at least {mib}MiB: {why}"), mistakes);
         }
     }
+
+    /// Refuses a budget that has no room for the largest body: connections may take one half of it, and an eighth is kept for small
+    /// bodies.
+    fn memory_budget(
+        &self,
+        budget: Option<value::MemoryBudget>,
+        payload: Option<&value::PayloadBytes>,
+        mistakes: &mut Mistakes,
+    ) -> Option<u64> {
+        let (budget, payload) = (budget?, payload?);
+        let least = 3 * body_bytes_max(payload.0 as usize) as u64;
+        match budget {
+            value::MemoryBudget::Auto => Some(budget.bytes().max(least)),
+            value::MemoryBudget::Bytes(bytes) if bytes >= least => Some(bytes),
+            value::MemoryBudget::Bytes(_) => {
+                let why = "three times the largest body, which server.max_payload_bytes bounds";
+                let mib = least.div_ceil(1 << 20);
+                let expected = format!("expected at least {mib}MiB: {why}");
+                self.refuse("server.memory_budget_bytes", &expected, mistakes);
+                None
+            }
+        }
+    }
 }
 
 /// A URL as it may be shown: what stands before the host is not for everybody's eyes.
@@ -151,6 +174,7 @@ pub(crate) struct Settings {
     pub(crate) tcp_addr: Option<SocketAddr>,
     pub(crate) max_payload_bytes: u64,
     pub(crate) connections_max: u64,
+    pub(crate) memory_budget_bytes: u64,
     pub(crate) listeners_max: u64,
     pub(crate) listener_stall: Duration,
     pub(crate) allowed_origins: Origins,
@@ -194,6 +218,8 @@ impl Settings {
         let tcp_addr = from.take::<value::OrNone<SocketAddr>>("server.tcp_addr", wrong);
         let max_payload_bytes = from.take::<value::PayloadBytes>("server.max_payload_bytes", wrong);
         let connections_max = from.take::<value::Count>("server.connections_max", wrong);
+        let memory_budget = from.take::<value::MemoryBudget>("server.memory_budget_bytes", wrong);
+        let memory_budget_bytes = from.memory_budget(memory_budget, max_payload_bytes.as_ref(), wrong);
         let listeners_max = from.take::<value::Count>("server.listeners_max", wrong);
         let listener_stall = from.take::<value::Stall>("server.listener_stall", wrong);
         let allowed_origins = from.take::<value::OrNone<Origins>>("server.allowed_origins", wrong);
@@ -221,6 +247,7 @@ impl Settings {
             tcp_addr: tcp_addr?.0,
             max_payload_bytes: max_payload_bytes?.0,
             connections_max: connections_max?.0,
+            memory_budget_bytes: memory_budget_bytes?,
             listeners_max: listeners_max?.0,
             listener_stall: listener_stall?.0,
             allowed_origins: allowed_origins?.0.unwrap_or_default(),

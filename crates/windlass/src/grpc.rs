@@ -7,6 +7,7 @@ mod admin;
 mod connection;
 mod deadline;
 mod health;
+mod intake;
 mod lists;
 mod operations;
 mod refusal;

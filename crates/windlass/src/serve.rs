@@ -14,6 +14,7 @@ use futures_util::future::OptionFuture;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use windlass_broker::{self as broker, Broker, Recording};
 use windlass_client::worker::Worker;
 use windlass_store::embedded::{self, EmbeddedStore};
@@ -26,6 +27,7 @@ use crate::cli::error::{CONFLICT, ERROR, Failure};
 use crate::cli::output::Output;
 use crate::config::value::StoreKind;
 use crate::config::{Resolved, Settings, Sources};
+use crate::server::budget::{self, Budget};
 use crate::server::descriptors;
 use crate::server::threads::Threads;
 use crate::traces::{Sending, Traces};
@@ -172,7 +174,10 @@ impl Running {
     /// Serves until a signal, then stops in order.
     pub(crate) async fn until_stopped(self, worker: Option<Worker>) -> Result<(), Failure> {
         let Running { broker, room, listener, grpc, tcp, threads, shutdown, settings, traces, .. } = self;
-        let state = api::State::new(broker.clone(), api_settings(&settings)).listening_in(room);
+        let budget = Budget::new(memory_budget(&settings));
+        let freeing = AbortOnDropHandle::new(tokio::spawn(budget::keep(budget.clone())));
+        let state =
+            api::State::new(broker.clone(), api_settings(&settings)).listening_in(room).within(budget);
         let state = Arc::new(state);
         let (stop_worker, stop_server) = (CancellationToken::new(), state.closing.clone());
         let app = api::serve(state.clone());
@@ -208,7 +213,7 @@ impl Running {
                 traces.finish().await;
             }
             broker.store().close().await.map_err(|error| Failure::error(error.to_string()))?;
-            drop(threads);
+            drop((threads, freeing));
             tracing::info!("stopped");
             Ok(())
         };
@@ -285,6 +290,12 @@ fn api_settings(settings: &Settings) -> api::Settings {
         local: settings.http_addr.ip().is_loopback(),
         ..api::Settings::default()
     }
+}
+
+fn memory_budget(settings: &Settings) -> usize {
+    let bytes = settings.memory_budget_bytes;
+    tracing::info!(bytes, "memory for bodies, answers and listeners");
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 fn limits(settings: &Settings) -> server::Limits {

@@ -6,9 +6,11 @@
 //! On shutdown no connection is accepted any more, idle ones are closed, requests in flight are finished, and what is not
 //! finished at the deadline is dropped.
 
+pub(crate) mod budget;
 pub(crate) mod descriptors;
 pub(crate) mod gone;
 mod lasting;
+pub(crate) mod memory;
 pub(crate) mod socket;
 pub(crate) mod stall;
 #[cfg(test)]
@@ -30,10 +32,14 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::budget::{Account, Budget};
 pub(crate) use self::lasting::Lasting;
 use self::socket::Socket;
 use self::stall::Stall;
 use crate::api::Front;
+
+/// What is read or written at once, and so the largest buffer of a connection.
+pub(crate) const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
@@ -68,7 +74,7 @@ pub(crate) async fn serve(
     limits: Limits,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    let (places, drain_timeout) = (limits.connections, limits.drain_timeout);
+    let (places, drain_timeout) = (Places::new(limits.connections, app.budget()), limits.drain_timeout);
     let server = Arc::new(Server { app, closing: Closing::default(), limits });
     let connection = |stream, place| server.clone().connection(stream, place);
     let connections = accept(listener, places, &shutdown, turn_away, connection).await;
@@ -77,19 +83,43 @@ pub(crate) async fn serve(
     Ok(())
 }
 
+/// How many connections a door may have.
+#[derive(Debug)]
+pub(crate) struct Places {
+    free: Arc<Semaphore>,
+    budget: Arc<Budget>,
+}
+
+/// What a connection takes up until it ends.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) account: Arc<Account>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Places {
+    pub(crate) fn new(count: usize, budget: &Arc<Budget>) -> Self {
+        Self { free: Arc::new(Semaphore::new(count)), budget: Arc::clone(budget) }
+    }
+
+    fn take(&self) -> Option<Place> {
+        let permit = self.free.clone().try_acquire_owned().ok()?;
+        Some(Place { account: self.budget.connect()?, _permit: permit })
+    }
+}
+
 /// Takes connections until `shutdown`, each into a task of its own while there is a place for it. Every door does this.
 pub(crate) async fn accept<F>(
     listener: TcpListener,
-    places: usize,
+    places: Places,
     shutdown: &CancellationToken,
     turn_away: impl Fn(&TcpStream),
-    connection: impl Fn(TcpStream, OwnedSemaphorePermit) -> F,
+    connection: impl Fn(TcpStream, Place) -> F,
 ) -> TaskTracker
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let connections = TaskTracker::new();
-    let places = Arc::new(Semaphore::new(places));
     loop {
         let stream = tokio::select! {
             () = shutdown.cancelled() => break,
@@ -101,8 +131,8 @@ where
                 }
             },
         };
-        match places.clone().try_acquire_owned() {
-            Ok(place) if !descriptors::is_reserved(&stream) => {
+        match places.take() {
+            Some(place) if !descriptors::is_reserved(&stream) => {
                 drop(connections.spawn(connection(stream, place)));
             }
             _ => turn_away(&stream),
@@ -146,11 +176,11 @@ impl Closing {
 
 impl Server {
     /// Serves a connection here, until it ends or has nothing but events to carry: those who listen have a room of their own.
-    async fn connection(self: Arc<Self>, stream: TcpStream, place: OwnedSemaphorePermit) {
+    async fn connection(self: Arc<Self>, stream: TcpStream, place: Place) {
         // Answers are small and complete: waiting for more of them would only add latency.
         let _ = stream.set_nodelay(true);
         let socket = Socket::new(stream);
-        let app = self.app.for_connection(&socket);
+        let app = self.app.for_connection(&socket, &place.account);
         let mut serving = Box::pin(self.requests(app.clone(), socket, place));
         let room = poll_fn(|cx| match serving.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(None),
@@ -161,7 +191,7 @@ impl Server {
         }
     }
 
-    async fn requests(self: Arc<Self>, app: Front, socket: Socket, place: OwnedSemaphorePermit) {
+    async fn requests(self: Arc<Self>, app: Front, socket: Socket, place: Place) {
         let io = TokioIo::new(Stall::new(socket, self.limits.write_timeout).at(place));
         let service = TowerToHyperService::new(app);
         let mut connection = std::pin::pin!(http(&self.limits).serve_connection(io, service).with_upgrades());
@@ -194,6 +224,7 @@ fn http(limits: &Limits) -> http1::Builder {
         .header_read_timeout(limits.head_timeout)
         .max_headers(limits.headers)
         .max_header_size(limits.head_bytes)
+        .max_buf_size(BUFFER_BYTES_MAX)
         // Most answers are small: one buffer is cheaper to send than two.
         .writev(false);
     http

@@ -29,17 +29,16 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use windlass_broker::Broker;
 use windlass_core::limits::WAIT_MS_MAX;
 
-use self::connection::Connection;
+use self::connection::{Connection, Context};
 use self::job::Job;
 use crate::api::State;
 use crate::api::problem::Refused;
 use crate::server::threads::{Other, Threads};
-use crate::server::{accept, descriptors, drain};
+use crate::server::{Place, Places, accept, descriptors, drain};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
@@ -77,7 +76,7 @@ pub(crate) async fn serve(
     limits: Limits,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    let (places, drain_timeout) = (limits.connections, limits.drain_timeout);
+    let (places, drain_timeout) = (Places::new(limits.connections, &state.budget), limits.drain_timeout);
     let server = Arc::new(Server { state, limits, threads, stopping: Stopping::default() });
     let connection = |stream, place| server.clone().connection(stream, place);
     let connections = accept(listener, places, &shutdown, turn_away, connection).await;
@@ -94,7 +93,7 @@ struct Server {
 }
 
 impl Server {
-    async fn connection(self: Arc<Self>, stream: TcpStream, _place: OwnedSemaphorePermit) {
+    async fn connection(self: Arc<Self>, stream: TcpStream, place: Place) {
         // Answers are small and complete: waiting for more of them would only add latency.
         let _ = stream.set_nodelay(true);
         let stream = match stream.into_std() {
@@ -107,7 +106,7 @@ impl Server {
             // It begins where it would move to, and stays there.
             None => (self.threads.get(*moved.get_or_init(|| self.threads.other())), Arc::default()),
         };
-        let frames = Box::pin(self.clone().frames(stream, first.broker.clone(), Arc::clone(&moved)));
+        let frames = Box::pin(self.clone().frames(stream, first.broker.clone(), Arc::clone(&moved), place));
         let served = match (first.serve(frames, move || moves.get().is_some()).await, moved.get()) {
             (Some(Err(rest)), Some(other)) => self.threads.get(*other).serve(rest, || false).await,
             (served, _) => served,
@@ -123,14 +122,16 @@ impl Server {
         stream: std::net::TcpStream,
         broker: Broker,
         moved: Arc<OnceLock<Other>>,
+        place: Place,
     ) -> io::Result<()> {
+        let account = &place.account;
         let run = |job: Job| {
             let broker = moved.get().map_or(&broker, |other| &self.threads.get(*other).broker);
-            job::run(self.state.clone(), broker.clone(), job)
+            job::run(self.state.clone(), broker.clone(), account.clone(), job)
         };
         let stream = TcpStream::from_std(stream)?;
-        let mut connection =
-            Connection::new(stream, &self.state, &self.limits, &self.stopping, descriptors::handle, run);
+        let context = Context { state: &self.state, limits: &self.limits, stopping: &self.stopping, account };
+        let mut connection = Connection::new(stream, context, descriptors::handle, run);
         if moved.get().is_none() {
             connection.write_with(broker.clone());
             if connection.serve_while(Job::is_few_submits).await? {

@@ -100,23 +100,9 @@ fn in_tables(read: &ReadTransaction, dir: &Path, found: &mut BTreeSet<String>) {
 
 /// The tasks of a block whose record and body are whole.
 fn in_block(read: &ReadTransaction, dir: &Path, number: u64, value: &[u8]) -> Vec<String> {
-    let key = number.to_le_bytes();
-    let block = || {
-        let value = open(&key, value)?;
-        if value.first() != Some(&0xff) {
-            return Some(value);
-        }
-        let part = |nth: usize| {
-            value
-                .get(1 + 4 * nth..5 + 4 * nth)
-                .map(|part| u32::from_le_bytes([part[0], part[1], part[2], part[3]]))
-        };
-        let file = fs::read(dir.join(format!("blocks/{:010}.blk", part(0)?))).ok()?;
-        let at = part(1)? as usize + 12;
-        let bytes = file.get(at..at + part(2)? as usize)?.to_vec();
-        (sum(&key, &bytes) == part(3)?).then_some(bytes)
-    };
-    let Some(block) = block() else { return Vec::new() };
+    let is_place = value.first() == Some(&0xff);
+    let block = if is_place { pointed(dir, number, value) } else { open(&number.to_le_bytes(), value) };
+    let Some(block) = block else { return Vec::new() };
     let mut rest = &block[..];
     let mut ids = Vec::new();
     while rest.len() >= 9 {
@@ -127,10 +113,12 @@ fn in_block(read: &ReadTransaction, dir: &Path, number: u64, value: &[u8]) -> Ve
         let mut parts = Vec::new();
         for (part, length) in (0u8..).zip(lengths) {
             if length == u32::MAX {
-                let sealed =
+                let place =
                     quiet(|| Some(read.open_table(LARGE).ok()?.get((seq, part)).ok()??.value().to_vec()));
+                let number = 1 << 63 | seq << 1 | u64::from(part);
+                let sealed = place.flatten().and_then(|place| pointed(dir, number, &place));
                 let key = [&seq.to_le_bytes()[..], &[part]].concat();
-                parts.extend(sealed.flatten().and_then(|sealed| open(&key, &sealed)));
+                parts.extend(sealed.and_then(|sealed| open(&key, &sealed)));
             } else {
                 parts.push(rest[..length as usize].to_vec());
                 rest = &rest[length as usize..];
@@ -141,6 +129,21 @@ fn in_block(read: &ReadTransaction, dir: &Path, number: u64, value: &[u8]) -> Ve
         }
     }
     ids
+}
+
+/// What a row of the index points to, if it is whole.
+fn pointed(dir: &Path, number: u64, value: &[u8]) -> Option<Vec<u8>> {
+    let key = number.to_le_bytes();
+    let place = open(&key, value)?;
+    let part = |nth: usize| {
+        place
+            .get(1 + 4 * nth..5 + 4 * nth)
+            .map(|part| u32::from_le_bytes([part[0], part[1], part[2], part[3]]))
+    };
+    let file = fs::read(dir.join(format!("blocks/{:010}.blk", part(0)?))).ok()?;
+    let at = part(1)? as usize + 12;
+    let bytes = file.get(at..at + part(2)? as usize)?.to_vec();
+    (sum(&key, &bytes) == part(3)?).then_some(bytes)
 }
 
 fn meta(read: &ReadTransaction, key: &str) -> Option<Vec<u8>> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use windlass_core::Name;
 use windlass_core::limits::{LOOP_STEP_MAX, PAGE_ROWS_MAX};
 use windlass_core::schedule::Schedule;
 use windlass_store::ListSchedules;
@@ -16,9 +17,12 @@ use windlass_store::ListSchedules;
 use super::{Next, SLEEP_STUCK};
 use crate::broker::Broker;
 use crate::error::Error;
+use crate::schedules::is_refusal;
 
 /// Schedules that are fired side by side: they share the store's syncs.
 const ABREAST: usize = 64;
+/// The sleep after a look that found schedules which cannot fire.
+const SLEEP_REFUSED: Duration = Duration::from_secs(1);
 /// How long the fires that a slot waits for go without a look, in case the end of one was not told.
 const LOOK: Duration = Duration::from_secs(2);
 
@@ -46,8 +50,16 @@ pub(super) async fn step(broker: &Broker) -> Result<Next, Error> {
             schedules.extend(broker.inner.store.schedule(&id).await?);
         }
     }
-    let changed = tick(broker, schedules).await?;
-    if found > 0 && changed == 0 {
+    let ticked = tick(broker, schedules).await?;
+    let is_stuck = !ticked.refused.is_empty();
+    broker.inner.stuck.looked(ticked.refused, found < LOOP_STEP_MAX);
+    if is_stuck {
+        // Those that can fire are not late because of others, which are due all the time.
+        let behind = broker.inner.store.due_schedules(LOOP_STEP_MAX).await?.next;
+        let until_next = behind.map(|at| Duration::from_millis(at.saturating_sub(broker.now().wall)));
+        return Ok(Next::In(until_next.unwrap_or(SLEEP_REFUSED).clamp(SLEEP_STUCK, SLEEP_REFUSED)));
+    }
+    if found > 0 && ticked.changed == 0 {
         return Ok(Next::In(SLEEP_STUCK));
     }
     // What fired has a next slot now, so the nearest one is asked for again.
@@ -66,13 +78,21 @@ async fn look_at_all(broker: &Broker) -> Result<(), Error> {
         let page = broker.inner.store.schedules(list.clone()).await?;
         let Some(last) = page.last() else { return Ok(()) };
         list.after = Some(last.id.clone());
-        tick(broker, page).await?;
+        let refused = tick(broker, page).await?.refused;
+        broker.inner.stuck.looked(refused, false);
     }
 }
 
-/// Ticks all of them; says for how many something came of it.
-async fn tick(broker: &Broker, schedules: Vec<Schedule>) -> Result<usize, Error> {
-    let (mut changed, mut failed) = (0, None);
+/// What came of some schedules.
+#[derive(Debug, Default)]
+struct Ticked {
+    changed: usize,
+    /// Those that cannot fire.
+    refused: Vec<(Name, Error)>,
+}
+
+async fn tick(broker: &Broker, schedules: Vec<Schedule>) -> Result<Ticked, Error> {
+    let (mut ticked, mut failed) = (Ticked::default(), None);
     let mut left = schedules.into_iter();
     let mut running = JoinSet::new();
     loop {
@@ -83,13 +103,11 @@ async fn tick(broker: &Broker, schedules: Vec<Schedule>) -> Result<usize, Error>
             running.spawn(async move { (broker.tick_schedule(&schedule).await, schedule.id) });
         }
         // All of them come to their end first: a fire that is under way must not be dropped.
-        let Some(ticked) = running.join_next().await else { return failed.map_or(Ok(changed), Err) };
-        match ticked {
-            Ok((Ok(did), _)) => changed += usize::from(did),
+        let Some(joined) = running.join_next().await else { return failed.map_or(Ok(ticked), Err) };
+        match joined {
+            Ok((Ok(did), _)) => ticked.changed += usize::from(did),
             // One schedule that names a new type must not hold up the others.
-            Ok((Err(error @ Error::TooManyLanes), id)) => {
-                tracing::warn!(schedule = %id, %error, "a schedule cannot fire");
-            }
+            Ok((Err(error), id)) if is_refusal(&error) => ticked.refused.push((id, error)),
             Ok((Err(error), _)) => failed = Some(error),
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }

@@ -5,11 +5,19 @@ use windlass_core::schedule::Schedule;
 
 use crate::explain::{Reason, distance};
 
-pub(super) fn of(schedule: &Schedule, now: Stamp) -> Reason {
+/// `stuck` is why it could not fire when its slot came.
+pub(super) fn of(schedule: &Schedule, stuck: Option<&str>, now: Stamp) -> Reason {
     let progress = &schedule.progress;
     let shown = |at: u64| schedule.definition.shown(at, now);
     let (code, text, until) = match (schedule.definition.paused, progress.queued, progress.wake_at) {
         (true, _, _) => ("paused", "It is paused; resume it to let it fire.".to_owned(), None),
+        (_, queued, at) if stuck.is_some() && (queued.is_some() || at.is_some()) => {
+            let text = format!(
+                "Its slot has come and cannot fire: {}. The broker tries again every second.",
+                stuck.unwrap_or_default()
+            );
+            ("cannot_fire", text, None)
+        }
         (_, Some(_), _) => {
             let text = "A slot has come and waits until the last fire is finished.".to_owned();
             ("queued", text, None)

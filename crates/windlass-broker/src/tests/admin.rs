@@ -1,5 +1,5 @@
 use windlass_core::StateName;
-use windlass_store::List;
+use windlass_store::{List, ListQueues};
 
 use super::*;
 use crate::{Failed, Selection};
@@ -87,5 +87,23 @@ async fn health_tells_of_progress() {
     broker.store().close().await.unwrap();
     assert!(!broker.health().await.ok);
     refused(broker.submit(echo()).await, "stopping");
+    broker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_without_tasks_is_listed_for_some_minutes_more() {
+    let broker = start();
+    let submit = |queue: &str| Submit { queue: name(queue), retention_ms: 0, ..echo() };
+    let task = broker.submit(submit("brief")).await.unwrap().task.record;
+    broker.submit(submit("busy")).await.unwrap();
+    let listed = async || {
+        let queues = broker.queues(ListQueues { after: None, limit: 10 }).await.unwrap();
+        queues.iter().map(|queue| queue.counts.name.to_string()).collect::<Vec<_>>()
+    };
+    broker.cancel(&task.id).await.unwrap();
+    pass(limits::NAMES_RELEASE_MS - 60_000).await;
+    assert_eq!(listed().await, ["brief", "busy"]);
+    pass(limits::NAMES_RELEASE_MS + 120_000).await;
+    assert_eq!(listed().await, ["busy"]);
     broker.stop().await;
 }

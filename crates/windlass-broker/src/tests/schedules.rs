@@ -202,3 +202,54 @@ async fn a_fire_whose_answer_was_lost_or_refused_is_not_made_twice() {
     assert_eq!(submitted(&broker).await, 3);
     broker.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_that_cannot_fire_says_so_and_holds_up_nobody() {
+    let clock = SimulatedClock::shared();
+    let store = Faulty::new(MemoryStore::new(clock.clone()));
+    let broker = Broker::start(store.clone(), clock, Settings::default());
+    let well = broker.health().await.problem;
+    broker.create_schedule(name("stuck"), minutely(|_| {})).await.unwrap();
+    let refuse = windlass_store::faults::Schedule {
+        seed: 1,
+        one_in: 1,
+        verbs: vec![Verb::WriteSchedule],
+        faults: vec![Fault::TooManyLanes],
+    };
+    store.begin(refuse);
+    pass(MINUTE).await;
+    let (code, text) = standing(&broker, "stuck").await;
+    assert_eq!(code, "cannot_fire");
+    assert!(text.contains("too many different pairs"), "{text}");
+    let health = broker.health().await;
+    let problem = health.problem.unwrap_or_default();
+    assert!(health.ok && problem.contains("cannot fire: 1 (stuck)"), "{problem}");
+    assert!(health.loops.iter().all(|it| it.failures == 0), "the others fire");
+    // It fires as soon as it can, and nothing is said any more.
+    store.calm();
+    pass(2000).await;
+    assert_eq!(fires(&broker, "stuck").await.len(), 1);
+    assert_eq!(standing(&broker, "stuck").await.0, "scheduled");
+    assert_eq!(broker.health().await.problem, well);
+    broker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_that_could_not_fire_is_forgotten_with_its_definition() {
+    let clock = SimulatedClock::shared();
+    let store = Faulty::new(MemoryStore::new(clock.clone()));
+    let broker = Broker::start(store.clone(), clock, Settings::default());
+    for id in ["paused", "removed"] {
+        broker.create_schedule(name(id), minutely(|_| {})).await.unwrap();
+    }
+    for _ in 0..2 {
+        store.once(Verb::WriteSchedule, Fault::TooLarge);
+    }
+    pass(MINUTE - 19_000).await;
+    assert!(broker.health().await.problem.unwrap_or_default().contains("cannot fire: 2"));
+    broker.pause_schedule(&name("paused")).await.unwrap();
+    broker.remove_schedule(&name("removed")).await.unwrap();
+    assert_eq!(standing(&broker, "paused").await.0, "paused");
+    assert_eq!(broker.health().await.problem, None);
+    broker.stop().await;
+}

@@ -83,12 +83,11 @@ impl Flow {
 
     /// A queue ages no more: of every lane and share only the first of all counts again.
     pub(super) fn forget_levels(&mut self, queue: u32) {
-        for lane in 0..self.lanes.len() as u32 {
-            let state = &self.lanes[lane as usize];
-            if state.queue == queue {
-                let left: Vec<u64> = state.heads.all().iter().skip(1).map(|(level, _)| *level).collect();
-                left.into_iter().for_each(|level| self.set_first(lane, level, None));
-            }
+        let of_queue = self.lanes.iter().filter(|(_, lane)| lane.queue == queue);
+        for lane in of_queue.map(|(number, _)| number).collect::<Vec<_>>() {
+            let heads = self.lanes[lane as usize].heads.all().iter();
+            let left: Vec<u64> = heads.skip(1).map(|(level, _)| *level).collect();
+            left.into_iter().for_each(|level| self.set_first(lane, level, None));
         }
         for number in self.share_numbers().collect::<Vec<_>>() {
             let share = self.share_at(number);

@@ -1,5 +1,7 @@
 //! Counting what waits and runs, and opening and closing gates.
 
+use std::collections::BTreeSet;
+
 use super::gate::{Closed, Gate};
 use super::limit::{Limit, Scope};
 use super::{Flow, Load, Share};
@@ -21,9 +23,9 @@ pub(super) struct Kind {
     pub(super) name: Name,
     pub(super) control: Control,
     /// Its lanes where something is ready, and some where something was.
-    pub(super) lanes: Vec<u32>,
-    /// It has tasks, or had some: then it is here for good.
-    pub(super) used: bool,
+    pub(super) lanes: BTreeSet<u32>,
+    /// Lanes of this type. It is dropped with the last one unless it has a limit.
+    pub(super) lane_count: usize,
     /// It is in the list of what is to be written down.
     pub(super) changed: bool,
 }
@@ -102,7 +104,7 @@ impl Flow {
         }
         let state = &mut self.kinds[kind as usize];
         state.control.count(from, to);
-        if !std::mem::replace(&mut state.changed, true) {
+        if !std::mem::replace(&mut state.changed, true) && !self.transient {
             self.changed.kinds.push(kind);
         }
         if state.control.gate.is_some() {

@@ -47,7 +47,7 @@ impl Flow {
     fn list_lane(&mut self, number: u32) {
         let lane = &mut self.lanes[number as usize];
         if !std::mem::replace(&mut lane.listed, true) {
-            self.kinds[lane.kind as usize].lanes.push(number);
+            self.kinds[lane.kind as usize].lanes.insert(number);
         }
     }
 

@@ -1,5 +1,7 @@
 //! Types, keys and queues to come by number.
 
+use std::collections::BTreeSet;
+
 use super::Flow;
 use super::control::{Control, Key, Kind, Target};
 use super::limit::Scope;
@@ -13,32 +15,24 @@ impl Flow {
         let kind = Kind {
             name: name.clone(),
             control: Control::default(),
-            lanes: Vec::new(),
-            used: false,
+            lanes: BTreeSet::new(),
+            lane_count: 0,
             changed: false,
         };
-        let number = match self.free_kinds.pop() {
-            Some(number) => {
-                self.kinds[number as usize] = kind;
-                number
-            }
-            None => {
-                self.kinds.push(kind);
-                self.kinds.len() as u32 - 1
-            }
-        };
+        let number = self.kinds.add(kind);
         self.kind_numbers.insert(name.clone(), number);
         number
     }
 
-    /// Forgets a type that was known by its limit alone.
+    /// Drops a type that has neither lanes nor a limit.
     pub(super) fn forget_kind(&mut self, number: u32) {
         let kind = &self.kinds[number as usize];
-        if !kind.used && kind.control.gate.is_none() {
-            let name = kind.name.clone();
-            self.kind_numbers.remove(&name);
-            self.free_kinds.push(number);
+        if kind.lane_count > 0 || kind.control.gate.is_some() {
+            return;
         }
+        self.kind_numbers.remove(&kind.name);
+        let dropped = self.kinds.remove(number).filter(|kind| kind.changed && !self.transient);
+        self.changed.dropped_kinds.extend(dropped.map(|kind| kind.name));
     }
 
     /// What a limit is attached to, made if need be.

@@ -50,8 +50,10 @@ impl Flow {
     }
 
     fn note_turn(&mut self, number: u32, queue: u32, lane: u32) {
-        self.changed.lines.insert(queue);
-        self.changed.lanes.insert(lane);
+        if !self.transient {
+            self.changed.lines.insert(queue);
+            self.changed.lanes.insert(lane);
+        }
         self.note_share(number);
     }
 

@@ -57,22 +57,34 @@ impl Flow {
                 turns: share.turns.all().iter().map(|(priority, turn)| (*priority, turn.pass)).collect(),
             })
         };
+        let counted = |number: &u32| {
+            let kind = self.kinds.get(*number)?;
+            Some((kind.name.clone(), kind.control.waiting, kind.control.running))
+        };
+        // One that was dropped and added again comes last, with its new counts.
+        let dropped = std::mem::take(&mut changed.dropped_kinds).into_iter().map(|name| (name, 0, 0));
+        let kinds = dropped.chain(changed.kinds.iter().filter_map(counted));
         let delta = Delta {
             shares: changed.shares.iter().map(|number| (*number, share(*number))).collect(),
-            queues: changed.lines.iter().map(|n| (*n, rounds(&self.lines[*n as usize].rounds))).collect(),
-            lanes: changed.lanes.iter().map(|n| (*n, rounds(&self.lanes[*n as usize].rounds))).collect(),
-            kinds: changed
-                .kinds
+            queues: changed
+                .lines
                 .iter()
-                .map(|number| {
-                    let kind = &self.kinds[*number as usize];
-                    (kind.name.clone(), kind.control.waiting, kind.control.running)
-                })
+                .map(|n| (*n, rounds(self.lines.get(*n).map(|it| &it.rounds))))
                 .collect(),
+            lanes: changed
+                .lanes
+                .iter()
+                .map(|n| (*n, rounds(self.lanes.get(*n).map(|it| &it.rounds))))
+                .collect(),
+            kinds: kinds.collect(),
             gates: changed.gates.into_iter().map(|(scope, name)| self.gate_state(scope, name)).collect(),
             clock: self.clock,
         };
-        changed.kinds.iter().for_each(|number| self.kinds[*number as usize].changed = false);
+        for number in changed.kinds {
+            if let Some(kind) = self.kinds.get_mut(number) {
+                kind.changed = false;
+            }
+        }
         for number in changed.shares {
             if let Some(share) = &mut self.shares[number as usize] {
                 share.changed = false;
@@ -154,14 +166,15 @@ impl Flow {
     }
 }
 
-fn rounds(rounds: &Rounds) -> Vec<RoundState> {
+/// Nothing is left of the rounds of what was dropped.
+fn rounds(rounds: Option<&Rounds>) -> Vec<RoundState> {
     let state = |(priority, round): (&u64, &Round)| RoundState {
         priority: *priority,
         level: round.level,
         front: round.front,
         plain: round.plain,
     };
-    rounds.iter().map(state).collect()
+    rounds.into_iter().flatten().map(state).collect()
 }
 
 fn restore_rounds(rounds: &mut Rounds, states: &[RoundState]) {

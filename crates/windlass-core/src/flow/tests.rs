@@ -36,7 +36,7 @@ struct Job {
 impl Bench {
     fn new(queues: u32) -> Self {
         let mut bench = Bench { queues, ..Bench::default() };
-        (0..queues).for_each(|number| bench.flow.add_queue(&name(&format!("q{number}"))));
+        (0..queues).for_each(|number| bench.flow.add_queue(number, &name(&format!("q{number}"))));
         bench
     }
 
@@ -44,7 +44,7 @@ impl Bench {
         let next = self.lanes.len() as u32;
         let flow = &mut self.flow;
         *self.lanes.entry((queue, kind.to_owned())).or_insert_with(|| {
-            flow.add_lane(queue, &name(kind));
+            flow.add_lane(next, queue, &name(kind));
             next
         })
     }
@@ -169,13 +169,12 @@ impl Bench {
     fn restart(&mut self, saved: &mut Saved) {
         saved.take(self.flow.take_changed());
         let old = std::mem::take(&mut self.flow);
-        (0..self.queues).for_each(|number| self.flow.add_queue(&name(&format!("q{number}"))));
-        for lane in 0..old.lanes.len() {
-            let lane = &old.lanes[lane];
-            self.flow.add_lane(lane.queue, &old.kinds[lane.kind as usize].name);
+        (0..self.queues).for_each(|number| self.flow.add_queue(number, &name(&format!("q{number}"))));
+        for (number, lane) in old.lanes.iter() {
+            self.flow.add_lane(number, lane.queue, &old.kinds[lane.kind as usize].name);
         }
-        for (number, line) in old.lines.iter().enumerate() {
-            self.flow.restore_queue(number as u32, line.control.waiting, line.control.running);
+        for (number, line) in old.lines.iter() {
+            self.flow.restore_queue(number, line.control.waiting, line.control.running);
         }
         saved.restore(&mut self.flow);
         for home in self.lines.keys().copied().collect::<Vec<_>>() {
@@ -188,11 +187,11 @@ impl Bench {
     /// Compares everything that a choice depends on.
     fn same(&self, old: &Flow) {
         let flow = &self.flow;
-        for (a, b) in flow.lines.iter().zip(&old.lines) {
+        for ((_, a), (_, b)) in flow.lines.iter().zip(old.lines.iter()) {
             assert_eq!((&a.heads, &a.tops, &a.rounds), (&b.heads, &b.tops, &b.rounds));
             assert_eq!(a.control.closed, b.control.closed);
         }
-        for (a, b) in flow.lanes.iter().zip(&old.lanes) {
+        for ((_, a), (_, b)) in flow.lanes.iter().zip(old.lanes.iter()) {
             assert_eq!((&a.ranks, &a.tops, &a.rounds), (&b.ranks, &b.tops, &b.rounds));
             assert_eq!(a.heads, b.heads);
         }

@@ -13,6 +13,8 @@ use windlass_core::limits::{
 use windlass_core::{Name, Task};
 
 use super::invalid::Invalid;
+#[cfg(feature = "openapi")]
+use super::schema;
 use super::task::{Shown, TaskBody};
 use super::text;
 use super::time::Seconds;
@@ -22,25 +24,29 @@ use super::time::Seconds;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ClaimBody {
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub worker_id: Name,
     /// A list, or a map of names and weights; `["default"]` unless given.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::ClaimQueues))]
     pub queues: ClaimQueues,
     /// Serve the queues in the order given instead of by weight.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub strict: bool,
     /// Only these types; all unless given.
     #[serde(default, with = "text::option_list", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::ClaimTypes>))]
     pub types: Option<Vec<Name>>,
     /// At most this many tasks, 1 unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::ClaimCount>))]
     pub max: Option<u64>,
     /// How long to wait for the first task; at most 60.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::WaitSeconds>))]
     pub wait_seconds: Option<Seconds>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::LeaseSeconds>))]
     pub lease_seconds: Option<Seconds>,
 }
 
@@ -83,7 +89,11 @@ impl ClaimBody {
             return Err(Invalid::out_of_range("types", message));
         }
         // A wait that is longer than allowed ends earlier, as any wait may; a negative one is a mistake.
-        let wait_ms = self.wait_seconds.map_or(Ok(0), |wait| wait.check("wait_seconds", 0..=u64::MAX))?;
+        let wait_ms = match self.wait_seconds {
+            Some(Seconds(wait)) if wait > WAIT_MS_MAX as f64 / 1000.0 => WAIT_MS_MAX,
+            Some(wait) => wait.check("wait_seconds", 0..=WAIT_MS_MAX)?,
+            None => 0,
+        };
         let lease = |lease: Seconds| lease.check("lease_seconds", LEASE_MS_MIN..=LEASE_MS_MAX);
         Ok(Claiming {
             worker: self.worker_id,
@@ -91,7 +101,7 @@ impl ClaimBody {
             mode: if self.strict { Mode::Strict } else { Mode::Weighted },
             types: self.types,
             max: max as u32,
-            wait_ms: wait_ms.min(WAIT_MS_MAX),
+            wait_ms,
             lease_ms: self.lease_seconds.map(lease).transpose()?,
         })
     }
@@ -99,8 +109,6 @@ impl ClaimBody {
 
 /// Queues in the order given, each with a weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value, examples(json!(["default"]), json!({"critical": 6, "default": 3}))))]
 pub struct ClaimQueues(pub Vec<(Name, u64)>);
 
 impl Default for ClaimQueues {
@@ -232,6 +240,9 @@ mod tests {
             let invalid = check(text).expect_err(text);
             assert_eq!((invalid.fault.status(), invalid.field.as_deref()), (status, Some(field)), "{text}");
         }
-        assert_eq!(check(r#"{"worker_id":"w","wait_seconds":1e9}"#).unwrap().wait_ms, WAIT_MS_MAX);
+        for long in ["1e9", "1e300"] {
+            let text = format!(r#"{{"worker_id":"w","wait_seconds":{long}}}"#);
+            assert_eq!(check(&text).unwrap().wait_ms, WAIT_MS_MAX);
+        }
     }
 }

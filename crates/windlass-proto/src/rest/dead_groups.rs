@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use windlass_core::{Fingerprint, Name, TaskId};
 
+#[cfg(feature = "openapi")]
+use super::schema;
 use super::text;
 use super::time::Time;
 
@@ -30,16 +32,16 @@ pub struct DeadGroupBody {
     pub sample_error: String,
     /// If all of them have the same.
     #[serde(rename = "type", default, with = "text::option")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Name>))]
     pub kind: Option<Name>,
     /// If all of them have the same.
     #[serde(default, with = "text::option")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Name>))]
     pub queue: Option<Name>,
     /// When the first of them became a dead letter.
     pub first_at: Time,
     pub last_at: Time,
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::TaskId))]
     pub sample_task_id: TaskId,
 }

@@ -7,6 +7,8 @@ use windlass_core::{Name, StateName, TaskId};
 
 use super::outcome::ProgressBody;
 use super::queues::StateCounts;
+#[cfg(feature = "openapi")]
+use super::schema;
 use super::text;
 use super::time::{Seconds, Time};
 
@@ -15,12 +17,10 @@ use super::time::{Seconds, Time};
 /// `SystemMetricsBody` for `system.metrics`, `GapBody` for `gap`, `PositionBody` for
 /// `position` and `ClosedBody` for `closed`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EventBody<D = serde_json::Value> {
     /// Grows with every event. Whoever comes back names the last one it has seen.
     pub id: u64,
     #[serde(rename = "type")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub kind: Cow<'static, str>,
     pub timestamp: Time,
     pub data: D,
@@ -38,24 +38,25 @@ impl EventBody {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TaskEventBody {
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::TaskId))]
     pub task_id: TaskId,
     #[serde(rename = "type", with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub kind: Name,
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub queue: Name,
     #[serde(with = "text::state")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::State))]
     pub state: StateName,
     /// Grows with every change of the task.
     pub revision: u64,
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Priority))]
     pub priority: u8,
     pub attempts: u32,
     /// Who runs it, or ran it last.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Name>))]
     pub worker_id: Option<Name>,
     /// The first kilobyte of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,7 +80,7 @@ pub struct TaskEventBody {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WorkerEventBody {
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub worker_id: Name,
 }
 
@@ -87,7 +88,7 @@ pub struct WorkerEventBody {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QueueEventBody {
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub queue: Name,
 }
 
@@ -102,7 +103,7 @@ pub struct QueueDepthsBody {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QueueDepthBody {
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub queue: Name,
     pub depths: StateCounts,
     /// Where a store knows it without a search.
@@ -143,7 +144,7 @@ pub struct GapBody {
     pub missed: Option<u64>,
     /// `restart`: the last id is of a broker that is no more, or of another one. `overrun`: more happened than is kept. `expired`:
     /// nobody listened for so long that nothing was kept. `unheard`: other processes on the same store were not heard.
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::GapReason))]
     pub reason: Cow<'static, str>,
 }
 
@@ -157,6 +158,6 @@ pub struct PositionBody {}
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ClosedBody {
     /// `too_slow` or `stopping`.
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::ClosedReason))]
     pub reason: Cow<'static, str>,
 }

@@ -13,8 +13,6 @@ use super::invalid::{Fault, Invalid};
 
 /// JSON text, written into an answer as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
 pub struct Json(pub Bytes);
 
 impl Json {
@@ -41,9 +39,17 @@ impl<'de> Deserialize<'de> for Json {
 
 /// Bytes, as standard base64 with padding.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "openapi", schema(value_type = String, format = Byte))]
 pub struct Base64(pub Bytes);
+
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for Base64 {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        super::schema::base64().description(Some("Bytes, as standard base64 with padding.")).into()
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for Base64 {}
 
 impl Serialize for Base64 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -7,6 +7,8 @@ use windlass_core::limits::{AGEING_MS_MAX, LIMIT_WEIGHT_MAX, RATE_COUNT_MAX, RAT
 
 use super::invalid::{Fault, Invalid};
 use super::object;
+#[cfg(feature = "openapi")]
+use super::schema;
 use super::task::ReasonBody;
 use super::text;
 use super::time::{Seconds, Time};
@@ -18,15 +20,18 @@ use super::time::{Seconds, Time};
 pub struct LimitInput {
     /// Tasks that may run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Concurrency>))]
     pub max_concurrency: Option<u64>,
     /// Tasks that may start in any stretch of time.
     #[serde(default, deserialize_with = "object::optional", skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateBody>,
     /// Of a key: its share beside other keys of a queue, 1 unless given, up to 1,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::LimitWeight>))]
     pub weight: Option<u64>,
     /// Tasks that may wait; more are refused with `queue_full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Unsigned64>))]
     pub max_depth: Option<u64>,
     /// Nothing starts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -41,6 +46,7 @@ pub struct LimitInput {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgeingBody {
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgeingSeconds))]
     pub every_seconds: Seconds,
 }
 
@@ -48,7 +54,9 @@ pub struct AgeingBody {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RateBody {
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::RateCount))]
     pub count: u64,
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::RateSeconds))]
     pub per_seconds: Seconds,
 }
 
@@ -98,9 +106,10 @@ impl LimitInput {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LimitBody {
     /// `queue`, `type` or `key`.
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::LimitScope))]
     pub scope: String,
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub name: Name,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_concurrency: Option<u32>,

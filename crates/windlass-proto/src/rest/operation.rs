@@ -5,7 +5,9 @@ use windlass_core::operation::{Action, Expected, Operation, Order, Standing};
 use windlass_core::{Name, Record, StateName, TaskId};
 
 use super::invalid::Invalid;
-use super::submit::PriorityInput;
+use super::priority::PriorityInput;
+#[cfg(feature = "openapi")]
+use super::schema;
 use super::text;
 use super::time::Time;
 
@@ -15,27 +17,25 @@ use super::time::Time;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OperationInput {
     /// `retry`, `cancel`, `delete`, `set_priority` or `move`.
-    #[cfg_attr(feature = "openapi", schema(examples("retry")))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::OperationAction, examples("retry")))]
     pub action: String,
     /// Which tasks; see `docs/operations.md`.
-    #[cfg_attr(
-        feature = "openapi",
-        schema(examples("state:dead_letter type:email.* error:timeout since:2h"))
-    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::FilterGiven))]
     pub filter: String,
     /// Only say what it would find.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
     /// For `set_priority`: 0–255, or `critical`, `high`, `normal`, `low`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::PriorityInput>))]
     pub priority: Option<PriorityInput>,
     /// For `move`: where to.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Name>))]
     pub queue: Option<Name>,
     /// Who asks, for those who look at it later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(examples("anna@ops")))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::OperationBy>, examples("anna@ops")))]
     pub by: Option<String>,
 }
 
@@ -69,16 +69,19 @@ impl OperationInput {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OperationBody {
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub id: Name,
     /// `running`, `done`, `cancelled` or `failed`.
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::OperationState))]
     pub state: String,
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::OperationAction))]
     pub action: String,
     pub filter: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Priority>))]
     pub priority: Option<u8>,
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Name>))]
     pub queue: Option<Name>,
     /// Who asked, as they said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -182,17 +185,18 @@ pub struct PreviewBody {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SampleBody {
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::TaskId))]
     pub id: TaskId,
     #[serde(rename = "type", with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub kind: Name,
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub queue: Name,
     #[serde(with = "text::state")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::State))]
     pub state: StateName,
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Priority))]
     pub priority: u8,
     pub created_at: Time,
     pub updated_at: Time,

@@ -11,6 +11,8 @@ use windlass_core::{Payload, Progress, Record, State, StateName, TaskId};
 use super::invalid::{Fault, Invalid};
 use super::json::{Base64, Content};
 use super::object;
+#[cfg(feature = "openapi")]
+use super::schema;
 use super::text;
 use super::time::{Seconds, Time};
 
@@ -18,14 +20,17 @@ use super::time::{Seconds, Time};
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ExtendBody {
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Lease))]
     pub lease: String,
     /// The length of the claim unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::LeaseSeconds>))]
     pub lease_seconds: Option<Seconds>,
     #[serde(default, deserialize_with = "object::optional", skip_serializing_if = "Option::is_none")]
     pub progress: Option<ProgressBody>,
     /// Up to 64 KiB for the attempts that follow, durable when this is answered; an empty one takes the last one away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Checkpoint>))]
     pub checkpoint_base64: Option<Base64>,
 }
 
@@ -63,9 +68,10 @@ pub fn checkpoint(field: &'static str, bytes: Option<Bytes>) -> Result<Option<By
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProgressBody {
     /// 0–1.
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 1))]
     pub fraction: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::ProgressNote>))]
     pub note: Option<Box<str>>,
 }
 
@@ -101,10 +107,11 @@ pub struct Extended {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CompleteBody<'a> {
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Lease))]
     pub lease: String,
     /// Any JSON.
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub result: Option<&'a RawValue>,
     /// Bytes instead of JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -131,6 +138,7 @@ pub fn result_payload(
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FailBody {
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Lease))]
     pub lease: String,
     pub error: String,
     /// `false` makes the task a dead letter at once.
@@ -138,6 +146,7 @@ pub struct FailBody {
     pub retryable: bool,
     /// Overrules the retry policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::DelaySeconds>))]
     pub retry_after_seconds: Option<Seconds>,
 }
 
@@ -168,8 +177,10 @@ impl FailBody {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReleaseBody {
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Lease))]
     pub lease: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::DelaySeconds>))]
     pub delay_seconds: Option<Seconds>,
 }
 
@@ -184,10 +195,10 @@ impl ReleaseBody {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OutcomeBody {
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::TaskId))]
     pub id: TaskId,
     #[serde(with = "text::state")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::State))]
     pub state: StateName,
     pub attempts: u32,
     pub crashes: u32,

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use windlass_core::{Name, StateName, TaskId};
 
 use super::limit::AgeingBody;
+#[cfg(feature = "openapi")]
+use super::schema;
 use super::stats::ClassCounts;
 use super::text;
 use super::time::Seconds;
@@ -21,7 +23,7 @@ pub struct QueuesBody {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QueueBody {
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub name: Name,
     pub paused: bool,
     /// Tasks by state.
@@ -80,21 +82,22 @@ pub struct Rates {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeadSelection {
     #[serde(default, with = "text::option_list", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::BatchIds>))]
     pub ids: Option<Vec<TaskId>>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Name>))]
     pub queue: Option<Name>,
     #[serde(rename = "type", default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Name>))]
     pub kind: Option<Name>,
     /// Part of the id, the type or the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
     /// As in lists: `type:email.* error:timeout since:2h`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::FilterGiven>))]
     pub filter: Option<String>,
     /// Only count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

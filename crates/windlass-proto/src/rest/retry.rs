@@ -7,6 +7,8 @@ use windlass_core::limits::HORIZON_MS;
 use windlass_core::retry::{Kind, Policy};
 
 use super::invalid::Invalid;
+#[cfg(feature = "openapi")]
+use super::schema;
 
 /// What is not given comes from the default policy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -15,16 +17,20 @@ use super::invalid::Invalid;
 pub struct RetryBody {
     /// `exponential`, `polynomial` or `fixed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RetryPolicy>))]
     pub policy: Option<Cow<'static, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RetryDelayMs>))]
     pub initial_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 100))]
     pub factor: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RetryDelayMs>))]
     pub max_ms: Option<u64>,
     /// The random part of a delay, 0–1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 1))]
     pub jitter: Option<f64>,
 }
 

@@ -13,6 +13,8 @@ use windlass_core::{Body, Name};
 
 use super::invalid::{Fault, Invalid};
 use super::object;
+#[cfg(feature = "openapi")]
+use super::schema;
 use super::submission::{Start, Submission};
 use super::submit::SubmitBody;
 use super::text;
@@ -26,10 +28,10 @@ pub use show::{FireBody, FiresBody, ScheduleBody, SchedulePage, SlotBody, SlotsB
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ScheduleInput<'a> {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, examples("nightly-report")))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::ScheduleId>, examples("nightly-report")))]
     pub id: Option<Name>,
     /// Five fields, six with seconds first, `@daily` and its like, or `@every 90s`.
-    #[cfg_attr(feature = "openapi", schema(examples("0 2 * * MON-FRI")))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::CronPattern, examples("0 2 * * MON-FRI")))]
     pub cron: String,
     /// An IANA name; `UTC` unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,19 +40,23 @@ pub struct ScheduleInput<'a> {
     /// What every task looks like: a submit body without an id and times. `{{scheduled_at}}` in a string value of its
     /// payload becomes the slot.
     #[serde(borrow, deserialize_with = "object::required")]
-    #[cfg_attr(feature = "openapi", schema(value_type = SubmitBody<'static>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::ScheduleTask))]
     pub task: SubmitBody<'a>,
     /// `allow` (default), `skip`, `queue_one` or `cancel_running`: when the last fire is not finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::OverlapRule>))]
     pub overlap: Option<String>,
     /// `skip`, `one` (default) or `all`: when slots were missed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::CatchUpRule>))]
     pub catch_up: Option<String>,
     /// How far back missed slots are caught up with; a day unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::DelaySeconds>))]
     pub catch_up_window_seconds: Option<Seconds>,
     /// A task starts up to this much after its slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::JitterSeconds>))]
     pub jitter_seconds: Option<Seconds>,
     /// No slot before this; `@every` is counted from here.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use windlass_core::Class;
 
 use super::queues::{Rates, StateCounts};
+#[cfg(feature = "openapi")]
+use super::schema;
 use super::time::{Seconds, Time};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -68,6 +70,7 @@ pub struct LedgerBody {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HealthBody {
     /// `ok`, `stopping` or `unavailable`.
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::HealthStatus))]
     pub status: String,
     /// What is wrong, if anything is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,6 +78,7 @@ pub struct HealthBody {
     pub version: String,
     pub store: String,
     /// When a submit is answered: `sync`, `interval`, `os`, `snapshots` or `none`.
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Durability))]
     pub durability: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_interval_ms: Option<u64>,

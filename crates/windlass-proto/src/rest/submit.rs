@@ -1,22 +1,22 @@
 //! Submitting one task or many.
 
-use std::fmt;
-
 use bytes::Bytes;
-use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use windlass_core::limits::{
     CRASHES_DEFAULT, RETENTION_MS_MAX, RETRIES_DEFAULT, TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MAX,
 };
-use windlass_core::{Class, Name, Payload, Priority, StateName, TaskId, retry};
+use windlass_core::{Name, Payload, Priority, StateName, TaskId, retry};
 
 use super::decode::decode_item;
 use super::invalid::Invalid;
 use super::json::{Base64, Content};
 use super::object;
+use super::priority::PriorityInput;
 use super::problem::Problem;
 use super::retry::RetryBody;
+#[cfg(feature = "openapi")]
+use super::schema;
 use super::submission::{
     Submission, batch_size, checked_dependencies, checked_metadata, count, default_queue, span, start, unique,
 };
@@ -31,40 +31,45 @@ use super::time::{Seconds, Time};
 pub struct SubmitBody<'a> {
     /// Chosen by the client, to make a repeated submit harmless; otherwise a UUID v7 is given.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::TaskId>))]
     pub id: Option<TaskId>,
     /// What to run. Also read as `task_type`.
     #[serde(rename = "type", alias = "task_type", with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String, examples("email.send")))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name, examples("email.send")))]
     pub kind: Name,
     /// Where it waits, `default` unless given. Also read as `topic`.
     #[serde(default, alias = "topic", with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Name>))]
     pub queue: Option<Name>,
     /// Whose share of the queue it takes, and whose limit it counts towards: a tenant, say.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Name>))]
     pub key: Option<Name>,
     /// Any JSON; it is passed on as it came.
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub payload: Option<&'a RawValue>,
     /// Bytes instead of JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<Base64>,
     /// 0–255, higher first, or `critical`, `high`, `normal`, `low`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::PriorityInput>))]
     pub priority: Option<PriorityInput>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RetryCount>))]
     pub max_retries: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::CrashCount>))]
     pub max_crashes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::TimeoutSeconds>))]
     pub timeout_seconds: Option<Seconds>,
     /// Earliest start. Also read as `schedule_at` and `execute_time`.
     #[serde(default, alias = "schedule_at", alias = "execute_time", skip_serializing_if = "Option::is_none")]
     pub scheduled_at: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::DelaySeconds>))]
     pub delay_seconds: Option<Seconds>,
     /// Never start after this moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,25 +77,30 @@ pub struct SubmitBody<'a> {
     #[serde(default, deserialize_with = "object::optional", skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryBody>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RetentionSeconds>))]
     pub retention_seconds: Option<Seconds>,
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Metadata))]
     pub metadata: Metadata,
     /// Ids of tasks that must complete first, up to 10,000. Each is in the store, or before this one in its batch.
     #[serde(default, with = "text::list", skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Dependencies))]
     pub dependencies: Vec<TaskId>,
     /// Only for the tasks of a workflow: names of those that must complete first.
     #[serde(default, with = "text::option_list", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>))]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
     pub after: Option<Vec<Name>>,
     /// At most one live task has this key, of 1 to 256 bytes; freed when the task ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::UniqueKey>))]
     pub unique_key: Option<String>,
     /// The key is free again after this long, even if the task still lives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::UniqueSeconds>))]
     pub unique_for_seconds: Option<Seconds>,
     /// When another live task has the key: `return` it (default), `reject` this submit, or `replace` the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::ConflictRule>))]
     pub on_conflict: Option<String>,
 }
 
@@ -173,60 +183,6 @@ impl<'a> SubmitBody<'a> {
     }
 }
 
-/// A number or the name of a class, not yet checked.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(untagged)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum PriorityInput {
-    Number(i64),
-    Class(String),
-}
-
-impl PriorityInput {
-    pub(crate) fn check(self) -> Result<Priority, Invalid> {
-        match self {
-            PriorityInput::Number(number) => u8::try_from(number)
-                .map(Priority)
-                .map_err(|_| Invalid::out_of_range("priority", "must be between 0 and 255")),
-            PriorityInput::Class(word) => Class::parse(&word).map(Class::priority).ok_or_else(|| {
-                Invalid::out_of_range("priority", "must be 0–255, critical, high, normal or low")
-            }),
-        }
-    }
-}
-
-impl From<Priority> for PriorityInput {
-    fn from(priority: Priority) -> Self {
-        PriorityInput::Number(priority.0.into())
-    }
-}
-
-impl<'de> Deserialize<'de> for PriorityInput {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Input;
-        impl Visitor<'_> for Input {
-            type Value = PriorityInput;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a whole number or the name of a priority class")
-            }
-
-            fn visit_i64<E: Error>(self, number: i64) -> Result<PriorityInput, E> {
-                Ok(PriorityInput::Number(number))
-            }
-
-            fn visit_u64<E: Error>(self, number: u64) -> Result<PriorityInput, E> {
-                Ok(PriorityInput::Number(i64::try_from(number).unwrap_or(i64::MAX)))
-            }
-
-            fn visit_str<E: Error>(self, word: &str) -> Result<PriorityInput, E> {
-                Ok(PriorityInput::Class(word.to_owned()))
-            }
-        }
-        deserializer.deserialize_any(Input)
-    }
-}
-
 /// Many submits in one request. Each is read on its own, so that one mistake does not spoil the others.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -234,7 +190,7 @@ impl<'de> Deserialize<'de> for PriorityInput {
 pub struct BatchBody<'a> {
     /// At most 1,000 submit bodies.
     #[serde(borrow)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<SubmitBody<'static>>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::BatchTasks))]
     pub tasks: Vec<&'a RawValue>,
     /// All or nothing.
     #[serde(default)]
@@ -267,10 +223,10 @@ pub struct BatchResults {
 pub enum BatchItem {
     Submitted {
         #[serde(with = "text")]
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::TaskId))]
         id: TaskId,
         #[serde(with = "text::state")]
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::State))]
         state: StateName,
     },
     Refused(BatchItemError),

@@ -16,6 +16,8 @@ use windlass_core::{Attempt, Links, Name, Payload, Priority, State, StateName, T
 use super::json::{Base64, Json};
 use super::outcome::ProgressBody;
 use super::retry::RetryBody;
+#[cfg(feature = "openapi")]
+use super::schema;
 use super::text;
 use super::time::{Seconds, Time};
 
@@ -23,22 +25,24 @@ use super::time::{Seconds, Time};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TaskBody {
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::TaskId))]
     pub id: TaskId,
     #[serde(rename = "type", with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub kind: Name,
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub queue: Name,
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Name>))]
     pub key: Option<Name>,
     #[serde(with = "text::state")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String, examples("pending")))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::State, examples("pending")))]
     pub state: StateName,
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Priority))]
     pub priority: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub payload: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<Base64>,
@@ -50,6 +54,7 @@ pub struct TaskBody {
     pub retention_seconds: Seconds,
     pub retry: RetryBody,
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Metadata))]
     pub metadata: Metadata,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique_key: Option<String>,
@@ -58,10 +63,11 @@ pub struct TaskBody {
     pub unique_until: Option<Time>,
     /// `asked`, `expired`, `replaced`, `dependency` or `forgotten`, of a cancelled task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::CancelCause>))]
     pub cancel_reason: Option<String>,
     /// Tasks that must complete first: the first 100 of them.
     #[serde(default, with = "text::list", skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::TaskId>))]
     pub dependencies: Vec<TaskId>,
     /// All of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,7 +77,7 @@ pub struct TaskBody {
     pub dependencies_open: Option<u32>,
     /// The workflow that it is a node of.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Name>))]
     pub workflow_id: Option<Name>,
     pub created_at: Time,
     pub updated_at: Time,
@@ -86,7 +92,7 @@ pub struct TaskBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_retry_at: Option<Time>,
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Name>))]
     pub worker_id: Option<Name>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_expires_at: Option<Time>,
@@ -96,6 +102,7 @@ pub struct TaskBody {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub error: Option<Box<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub result: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_base64: Option<Base64>,
@@ -107,7 +114,7 @@ pub struct TaskBody {
     pub checkpoint_base64: Option<Base64>,
     /// The proof of the claim, in the answer to the claim only.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Lease>))]
     pub lease: Option<Token>,
 }
 
@@ -231,8 +238,6 @@ fn joined(json: &Option<Json>, base64: &Option<Base64>) -> Option<Payload> {
 
 /// A map of strings that keeps its order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "openapi", schema(value_type = std::collections::HashMap<String, String>))]
 pub struct Metadata(pub Vec<(String, String)>);
 
 impl Metadata {
@@ -307,7 +312,7 @@ pub struct AttemptsBody {
 pub struct AttemptBody {
     pub attempt: u32,
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub worker_id: Name,
     pub started_at: Time,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -315,6 +320,7 @@ pub struct AttemptBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// `running`, `completed`, `failed`, `crashed`, `released` or `cancelled`.
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AttemptOutcome))]
     pub outcome: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -358,10 +364,10 @@ impl From<&Attempt> for AttemptBody {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ExplanationBody {
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::TaskId))]
     pub id: TaskId,
     #[serde(with = "text::state")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::State))]
     pub state: StateName,
     /// Whether a worker could take it now.
     pub runnable: bool,

@@ -16,6 +16,8 @@ use windlass_core::{Name, workflow};
 
 use super::decode::decode_item;
 use super::invalid::{Fault, Invalid};
+#[cfg(feature = "openapi")]
+use super::schema;
 use super::submission::Submission;
 use super::submit::SubmitBody;
 use super::text;
@@ -32,15 +34,15 @@ const THEN: &str = "then";
 pub struct WorkflowInput<'a> {
     /// Chosen by the client, to make a repeated submit harmless; otherwise a UUID v7 is given. Up to 63 characters.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::WorkflowId>))]
     pub id: Option<Name>,
     /// Up to 12,000 tasks by name: submit bodies without an id, with `after` for the names of those that must complete first.
     #[serde(borrow)]
-    #[cfg_attr(feature = "openapi", schema(value_type = std::collections::HashMap<String, SubmitBody<'static>>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkflowTasks))]
     pub tasks: NodesInput<'a>,
     /// A task that runs when all others have completed. Its name is `then`.
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<SubmitBody<'static>>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::WorkflowTask>))]
     pub then: Option<&'a RawValue>,
 }
 

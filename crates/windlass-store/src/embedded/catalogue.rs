@@ -1,32 +1,29 @@
 //! The tables as a backup has them: by name, in a fixed order, with rows of plain bytes.
 //!
 //! Keys are encoded so that their byte order is their order in the table. Values are copied as they are stored, with their
-//! checksums. The exception are blocks of tasks: the backup has the block itself instead of its place in a file. From `meta` a
+//! checksums. The exception are blocks and large parts of tasks: the backup has these themselves instead of their places in files. From `meta` a
 //! backup takes only the state, because the rest belongs to the directory and not to its contents.
 
 mod column;
+mod contents;
 
 use std::ops::Bound;
 
 use bytes::Bytes;
 use prost::Message;
-use redb::{ReadTransaction, ReadableTableMetadata, TableDefinition, WriteTransaction};
+use redb::{Key, ReadTransaction, ReadableTableMetadata, TableDefinition, Value, WriteTransaction};
 
 use self::column::{Cell, Column};
+use self::contents::{Blocks, Large};
 use super::identity::FORMAT;
-use super::tables::block::entries;
 use super::tables::heap::{Files, Heap};
-use super::tables::{
-    self, DATED_IDS, IDS, LANES, LARGE, LISTING, META, MOVED, MetaMessage, ORDER, QUEUES, TASKS, failed, seal,
-};
+use super::tables::{DATED_IDS, IDS, LANES, LISTING, META, MOVED, MetaMessage, ORDER, QUEUES, failed, seal};
 use super::{edges, flow, holders, operations, schedules, shares, workflows};
 use crate::backup::{self, Opening, Row};
 use crate::store::Error;
 
 /// The oldest store format whose rows this version can restore.
 const OLDEST_FORMAT: u32 = 5;
-
-const BLOCKS: &str = "blocks";
 
 /// All tables, in the order of a stream.
 static TABLES: [&(dyn Table + Sync); 18] = [
@@ -46,7 +43,7 @@ static TABLES: [&(dyn Table + Sync); 18] = [
     &Plain("order", ORDER),
     &Plain("moved", MOVED),
     &Plain("listing", LISTING),
-    &Plain("large", LARGE),
+    &Large,
     &Blocks,
 ];
 
@@ -69,6 +66,12 @@ pub(super) trait Table {
 
     /// Inserts rows that were checked.
     fn insert(&self, write: &WriteTransaction, heap: &mut Heap, rows: &[Row<'_>]) -> Result<(), Error>;
+
+    /// Visits the sizes of the rows as they are stored, until `visit` has enough.
+    fn sizes(&self, read: &ReadTransaction, visit: &mut dyn FnMut(usize) -> Enough) -> Result<(), Error>;
+
+    /// Copies the rows as they are stored into another index of the same store.
+    fn copy(&self, read: &ReadTransaction, write: &WriteTransaction) -> Result<(), Error>;
 }
 
 /// The tables as of one checkpoint.
@@ -180,6 +183,46 @@ impl<K: Column, V: Cell> Table for Plain<K, V> {
         }
         Ok(())
     }
+
+    fn sizes(&self, read: &ReadTransaction, visit: &mut dyn FnMut(usize) -> Enough) -> Result<(), Error> {
+        row_sizes(self.1, read, visit)
+    }
+
+    fn copy(&self, read: &ReadTransaction, write: &WriteTransaction) -> Result<(), Error> {
+        copy_rows(self.1, read, write)
+    }
+}
+
+fn row_sizes<K: Key + 'static, V: Value + 'static>(
+    table: TableDefinition<'static, K, V>,
+    read: &ReadTransaction,
+    visit: &mut dyn FnMut(usize) -> Enough,
+) -> Result<(), Error> {
+    let table = read.open_table(table).map_err(failed("open a table"))?;
+    for entry in table.range::<K::SelfType<'_>>(..).map_err(failed("read rows"))? {
+        let (key, value) = entry.map_err(failed("read rows"))?;
+        let (key, value) = (key.value(), value.value());
+        let bytes = K::as_bytes(&key).as_ref().len() + V::as_bytes(&value).as_ref().len();
+        if visit(bytes) == Enough::Yes {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Copies a table as it is stored into another index of the same store.
+pub(super) fn copy_rows<K: Key + 'static, V: Value + 'static>(
+    table: TableDefinition<'static, K, V>,
+    read: &ReadTransaction,
+    write: &WriteTransaction,
+) -> Result<(), Error> {
+    let from = read.open_table(table).map_err(failed("open a table"))?;
+    let mut to = write.open_table(table).map_err(failed("make a table"))?;
+    for entry in from.range::<K::SelfType<'_>>(..).map_err(failed("read rows"))? {
+        let (key, value) = entry.map_err(failed("read rows"))?;
+        to.insert(key.value(), value.value()).map_err(failed("write a row"))?;
+    }
+    Ok(())
 }
 
 /// The state of the whole store: its position in the log and its counters.
@@ -221,6 +264,14 @@ impl Table for Meta {
     fn insert(&self, write: &WriteTransaction, _: &mut Heap, rows: &[Row<'_>]) -> Result<(), Error> {
         rows.iter().try_for_each(|row| write_state(write, &decode_state(row.value)?))
     }
+
+    fn sizes(&self, read: &ReadTransaction, visit: &mut dyn FnMut(usize) -> Enough) -> Result<(), Error> {
+        row_sizes(META, read, visit)
+    }
+
+    fn copy(&self, read: &ReadTransaction, write: &WriteTransaction) -> Result<(), Error> {
+        copy_rows(META, read, write)
+    }
 }
 
 fn stored_state(read: &ReadTransaction) -> Result<Option<Bytes>, Error> {
@@ -251,55 +302,6 @@ pub(super) fn write_state(write: &WriteTransaction, state: &MetaMessage) -> Resu
     let mut value = state.encode_to_vec();
     table.insert(STATE, seal::close(STATE_SEAL, &mut value)).map_err(failed("write the state"))?;
     Ok(())
-}
-
-/// Blocks of tasks by number, each with its contents.
-struct Blocks;
-
-impl Table for Blocks {
-    fn name(&self) -> &'static str {
-        BLOCKS
-    }
-
-    fn count(&self, read: &ReadTransaction) -> Result<u64, Error> {
-        let table = read.open_table(TASKS).map_err(failed("open a table"))?;
-        table.len().map_err(failed("count rows"))
-    }
-
-    fn scan(
-        &self,
-        view: View<'_>,
-        after: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> Enough,
-    ) -> Result<(), Error> {
-        let table = view.read.open_table(TASKS).map_err(failed("open a table"))?;
-        let from = match after {
-            Some(key) => Bound::Excluded(<u64 as Column>::decode(key).ok_or_else(|| unreadable(BLOCKS))?),
-            None => Bound::Unbounded,
-        };
-        for entry in table.range::<u64>((from, Bound::Unbounded)).map_err(failed("read blocks"))? {
-            let (number, value) = entry.map_err(failed("read blocks"))?;
-            let block = tables::block_at(view.files, number.value(), value.value())?;
-            if visit(&number.value().to_be_bytes(), &block) == Enough::Yes {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn check(&self, row: Row<'_>) -> Result<u64, Error> {
-        let number = <u64 as Column>::decode(row.key).ok_or_else(|| unreadable(BLOCKS))?;
-        Ok(entries(number, row.value)?.len() as u64)
-    }
-
-    fn insert(&self, write: &WriteTransaction, heap: &mut Heap, rows: &[Row<'_>]) -> Result<(), Error> {
-        let mut table = write.open_table(TASKS).map_err(failed("open a table"))?;
-        for row in rows {
-            let number = <u64 as Column>::decode(row.key).ok_or_else(|| unreadable(BLOCKS))?;
-            heap.put(&mut table, number, row.value)?;
-        }
-        Ok(())
-    }
 }
 
 fn unreadable(table: &str) -> Error {

@@ -116,12 +116,13 @@ pub(super) fn run(shared: &Arc<Shared>, tables: &mut Tables, log: &Reclaimer) ->
         shared.bell.free_soon();
     }
     loop {
+        shared.space.advise_log();
         let reason = shared.bell.wait();
         // If the disk has room again, nothing is urgent, and it is cheaper to save later changes together.
         let needless = reason == Reason::Short && !shared.space.is_short();
         if shared.failed().is_none() && !needless {
             match save(shared, tables, Some(log))? {
-                Saved::Whole if tables.has_waste(shared.space.room(Need::default())) => {
+                Saved::Whole if tables.has_waste(shared.space.room(Need::default()))? => {
                     shared.bell.free_soon();
                 }
                 Saved::Whole => {}
@@ -148,14 +149,14 @@ pub(super) enum Saved {
 /// Writes one checkpoint. While the disk is short it may run without changes, to free space that files of blocks waste.
 pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>) -> Result<Saved, Error> {
     shared.backups.expire();
-    let need = need::need(shared)?;
+    let need = need::need(shared, tables)?;
     let room = shared.space.room(need);
     if !shared.space.has_room_for(need) || !can_open_files(shared.space.dir()) {
         return Ok(Saved::NoRoom);
     }
     let frame = {
         let mut machine = shared.machine.lock();
-        let tidies = machine.is_whole() && tables.has_waste(room);
+        let tidies = machine.is_whole() && tables.has_waste(room)?;
         if !machine.can_be_saved() && !tidies {
             return Ok(Saved::Whole);
         }
@@ -168,6 +169,7 @@ pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>
         log.sync().map_err(|error| Error::Failed(error.to_string()))?;
     }
     write::write(tables, &frame, room)?;
+    tables.rewrite(shared.space.room(Need::default()))?;
     let snapshot = tables.snapshot()?;
     let applied = frame.meta.applied;
     let tasks = frame.slots.len();
@@ -180,6 +182,7 @@ pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>
         rest
     };
     drop(rest);
+    tables.close_replaced();
     if let Some(log) = log {
         log.release(applied + 1);
     }

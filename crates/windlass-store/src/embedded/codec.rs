@@ -172,6 +172,18 @@ struct AttemptMessage {
     error: Option<String>,
 }
 
+/// The part of a record that says where it belongs.
+#[derive(Clone, Copy, PartialEq, Message)]
+struct LaneOnlyMessage {
+    #[prost(uint32, tag = "2")]
+    lane: u32,
+}
+
+/// The lane of a record, without reading the rest.
+pub(super) fn lane_of_record(bytes: Bytes) -> Result<u32> {
+    Ok(LaneOnlyMessage::decode(bytes)?.lane)
+}
+
 /// `names` gives queue and type of a lane.
 pub(crate) fn decode_record(
     seq: u64,

@@ -191,13 +191,17 @@ impl Dirty {
         for slot in self.active.iter() {
             let block = slot.record.seq / BLOCK_TASKS;
             if all.last().is_none_or(|last| last.block != block) {
-                all.push(Touched { block, bytes: 0, gone: 0, ids: 0 });
+                all.push(Touched { block, bytes: 0, gone: 0, ids: 0, id_bytes: 0 });
             }
             let Some(last) = all.last_mut() else { continue };
             last.bytes += if slot.gone { 0 } else { cost(slot) as u64 };
             last.gone += u64::from(slot.gone);
             let id_changes = slot.gone || slot.base.is_none();
-            last.ids += u64::from(id_changes && Dated::parse(slot.record.id.as_str()).is_none());
+            let id = slot.record.id.as_str();
+            if id_changes && Dated::parse(id).is_none() {
+                last.ids += 1;
+                last.id_bytes += if slot.gone { 0 } else { id.len() as u64 };
+            }
         }
         all
     }

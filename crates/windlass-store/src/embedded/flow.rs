@@ -4,6 +4,8 @@
 //! themselves is what each key has paid in its rounds, the counts and windows of the limits, and the time of the last
 //! claim: a checkpoint saves what changed of it, under the name of its kind.
 
+use std::collections::HashSet;
+
 use prost::Message;
 use redb::{ReadTransaction, ReadableTable, TableDefinition, WriteTransaction};
 use windlass_core::Name;
@@ -255,27 +257,33 @@ impl Book {
         Ok(())
     }
 
+    /// The queues that have a limit.
+    pub(super) fn limited_queues(&self) -> HashSet<Name> {
+        let queues = self.gates.iter().filter(|(scope, _, _)| *scope == Scope::Queue);
+        queues.map(|(_, name, _)| name.clone()).collect()
+    }
+
     /// Puts everything back into a flow that has its queues (with their counts) and lanes.
-    pub(super) fn restore(self, flow: &mut Flow, lanes: usize, queues: usize) -> Result<(), Error> {
+    pub(super) fn restore(self, flow: &mut Flow) -> Result<(), Error> {
         let lost = |what: &str| Error::Damaged(format!("{what} of the flow that does not exist"));
         flow.restore_clock(self.clock);
         for (name, counts) in &self.kinds {
             flow.restore_kind(name, counts.waiting, counts.running);
         }
         for (number, states) in &self.queues {
-            if *number as usize >= queues {
+            if !flow.has_queue(*number) {
                 return Err(lost("a queue"));
             }
             flow.restore_queue_rounds(*number, states);
         }
         for (number, states) in &self.lanes {
-            if *number as usize >= lanes {
+            if !flow.has_lane(*number) {
                 return Err(lost("a lane"));
             }
             flow.restore_lane_rounds(*number, states);
         }
         for (number, state) in &self.shares {
-            if state.lane as usize >= lanes {
+            if !flow.has_lane(state.lane) {
                 return Err(lost("a lane"));
             }
             flow.restore_share(*number, state);

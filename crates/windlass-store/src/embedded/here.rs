@@ -47,6 +47,12 @@ impl Drop for Place {
 }
 
 impl EmbeddedStore {
+    /// Why there was no answer. Unless the store was closed in order, the outcome is unknown.
+    pub(super) fn gone(&self) -> Error {
+        let unknown = || Error::Failed("it ended before it answered".to_owned());
+        self.shared.failed().or_else(|| self.shared.inbox.closed()).unwrap_or_else(unknown)
+    }
+
     /// Sends a command to the threads of the store, and waits for its answer.
     pub(super) async fn send<T>(
         &self,

@@ -16,6 +16,8 @@ mod levels;
 
 use std::collections::BTreeMap;
 
+use windlass_core::Sparse;
+
 pub(super) use self::fresh::Fresh;
 use super::dirty::ELAPSED_LANE;
 use super::names::KEYED_LANES;
@@ -33,7 +35,7 @@ pub(super) type Place = (u64, u64);
 pub(super) struct Index {
     /// Entries of one window.
     window_entries: usize,
-    lanes: Vec<Lane>,
+    lanes: Sparse<Lane>,
     elapsed: Lane,
     /// The lanes of keys, which come and go.
     keyed: Vec<Lane>,
@@ -69,7 +71,7 @@ impl Index {
     pub(super) fn new(window_entries: usize) -> Self {
         Self {
             window_entries: window_entries.max(2),
-            lanes: Vec::new(),
+            lanes: Sparse::default(),
             elapsed: Lane::new(true),
             keyed: Vec::new(),
             fresh: Fresh::default(),
@@ -83,9 +85,15 @@ impl Index {
         self.window_entries.min(share)
     }
 
-    /// Makes room for lanes up to this number. `on_disk` lanes may have entries in the table already.
-    pub(super) fn add_lane(&mut self, on_disk: bool) {
-        self.lanes.push(Lane::new(on_disk));
+    /// Begins a lane, under a number that may have been in use before, like that of a key. `on_disk` lanes may have entries in
+    /// the table already.
+    pub(super) fn add_lane(&mut self, lane: u32, on_disk: bool) {
+        self.lanes.put(lane, Lane::new(on_disk));
+    }
+
+    /// Drops a lane without entries.
+    pub(super) fn drop_lane(&mut self, lane: u32) {
+        self.lanes.remove(lane);
     }
 
     /// Begins the lane of a key, under a number that may have been in use before. Nothing of that time is left: every task

@@ -15,6 +15,7 @@ mod ledger;
 mod levels;
 mod limits;
 mod listing;
+mod names;
 mod operations;
 mod read;
 mod rehearse;
@@ -137,10 +138,10 @@ impl Machine {
         signals: Arc<Signals>,
     ) -> Result<Machine, Error> {
         let saved = snapshot.saved()?;
-        let names = Names::load(saved.queues, saved.lanes, saved.flow)?;
+        let names = Names::load(&saved.queues, saved.lanes, saved.flow, || snapshot.count_lanes())?;
         let mut index = Index::new(window_entries);
-        for _ in 0..READY_LANES as usize + names.lane_count() {
-            index.add_lane(true);
+        for lane in (0..READY_LANES).chain(names.lane_numbers()) {
+            index.add_lane(lane, true);
         }
         for share in names.flow.share_numbers() {
             index.begin_keyed(KEYED_LANES + share, true);
@@ -171,7 +172,7 @@ impl Machine {
             awaited_prune: None,
             awaited_gate: u64::MAX,
         };
-        let lanes = (READY_LANES..).take(machine.names.lane_count());
+        let lanes = machine.names.lane_numbers();
         let keyed = machine.names.flow.share_numbers().map(|share| KEYED_LANES + share);
         for lane in lanes.chain(keyed).collect::<Vec<_>>() {
             if machine.names.ages(lane) {
@@ -216,6 +217,7 @@ impl Machine {
                 self.signals.paused(queue, *paused);
                 if !*paused {
                     self.resumed.push(number);
+                    self.names.consider_queue(number);
                 }
                 Output::Paused
             }
@@ -228,6 +230,7 @@ impl Machine {
         };
         self.applied = index;
         self.broken = false;
+        self.tell_names();
         Ok(output)
     }
 
@@ -336,7 +339,7 @@ impl Machine {
 
     /// Whether a checkpoint makes sense: there is something new, and it is whole.
     pub(super) fn can_be_saved(&self) -> bool {
-        self.applied > self.saved && self.is_whole()
+        (self.applied > self.saved || self.changed_names() > 0) && self.is_whole()
     }
 
     pub(super) fn is_freezing(&self) -> bool {

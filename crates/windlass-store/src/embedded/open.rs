@@ -171,6 +171,7 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
         store: identity.store,
     });
     let log = replay(&options, &shared, &mut tables, &mut identity)?;
+    shared.space.count_prepared(log.reclaimer());
     tables.remove_strays()?;
     if identity.stage != Stage::Complete {
         identity.stage = Stage::Complete;

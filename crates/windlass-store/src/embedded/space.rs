@@ -4,17 +4,22 @@
 //! work that must continue: reports of running tasks, and the checkpoints that let log files be reused.
 //!
 //! A checkpoint that runs out of room half-way stops the store, because the state on the disk is then unknown. So it begins only
-//! if there is room for all that it may write ([`Space::has_room_for`]) and for the files that the log may create meanwhile.
+//! if there is room for all that it may write ([`Space::has_room_for`]) and for a file that the log may create meanwhile.
 //! Tasks that are accepted and not yet saved count as disk space in use, with the overhead of redb ([`debt`]). Thus a reserve
 //! of [`reserve_bytes_min`] is enough for every checkpoint, whatever its size.
+//!
+//! Files that the log has prepared and not yet used count as free space, because a part of the reserve is for them: one that it may
+//! fill before the next checkpoint, and one during it. While the disk is short, the log prepares no files.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use windlass_core::{Change, Transition};
 
 use super::tables::heap::Room;
+use crate::log::Reclaimer;
 use crate::store::Error;
 
 /// The system is asked again when its last answer is this old. One caller asks; the others go by that answer meanwhile,
@@ -27,8 +32,10 @@ pub(super) const SHORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Tree pages that every checkpoint writes, whatever its size: the paths to changed pages, and the list of free pages.
 const TREE_BYTES: u64 = 4 << 20;
-/// Files that the log may create during a checkpoint: one in advance, and one when it is needed.
+/// Files that the log may need between the last accepted task and the end of the checkpoint that releases its earlier files…
 const LOG_FILES: u64 = 2;
+/// …and during that checkpoint.
+const LOG_FILES_MEANWHILE: u64 = 1;
 /// Room for tasks that were accepted since the disk was last checked, and for reports of running work.
 const SLACK_BYTES: u64 = 4 << 20;
 
@@ -37,11 +44,7 @@ const TIGHT_BYTES_MIN: u64 = 1 << 20;
 
 /// The smallest reserve with which no checkpoint runs out of room, for log files of this size.
 pub fn reserve_bytes_min(segment_bytes: u64) -> u64 {
-    log_bytes(segment_bytes).saturating_add(TREE_BYTES + SLACK_BYTES)
-}
-
-fn log_bytes(segment_bytes: u64) -> u64 {
-    LOG_FILES.saturating_mul(segment_bytes)
+    LOG_FILES.saturating_mul(segment_bytes).saturating_add(TREE_BYTES + SLACK_BYTES)
 }
 
 /// The disk space that changed tasks of this size will take in the tables. redb rounds pages up to a power of two.
@@ -68,8 +71,9 @@ impl Need {
 pub(super) struct Space {
     dir: PathBuf,
     reserve_bytes: u64,
-    /// Room for the log while a checkpoint is written.
-    log_bytes: u64,
+    segment_bytes: u64,
+    /// The log, as soon as it is open.
+    log: OnceLock<Reclaimer>,
     /// The size of the changed tasks in memory, as of the last group or checkpoint.
     unsaved: AtomicU64,
     /// The size of the submits that were admitted and are not answered yet.
@@ -99,9 +103,27 @@ impl Drop for Admitted<'_> {
 impl Space {
     pub(super) fn new(dir: PathBuf, reserve_bytes: u64, segment_bytes: u64) -> Self {
         let free = AtomicU64::new(free_bytes(&dir));
-        let (answered_ms, asking, unsaved, coming, refused) = Default::default();
-        let (since, log_bytes) = (Instant::now(), log_bytes(segment_bytes));
-        Self { dir, reserve_bytes, log_bytes, unsaved, coming, since, free, answered_ms, asking, refused }
+        let (log, answered_ms, asking, unsaved, coming, refused) = Default::default();
+        let since = Instant::now();
+        Self {
+            dir,
+            reserve_bytes,
+            segment_bytes,
+            log,
+            unsaved,
+            coming,
+            since,
+            free,
+            answered_ms,
+            asking,
+            refused,
+        }
+    }
+
+    /// Counts the prepared files of this log as free space from now on.
+    pub(super) fn count_prepared(&self, log: Reclaimer) {
+        // A store opens its log once.
+        let _ = self.log.set(log);
     }
 
     /// Warns if no task can be accepted, now or ever.
@@ -173,8 +195,7 @@ impl Space {
 
     /// Whether there is room for this now. [`Space::had_room`] does not change.
     pub(super) fn fits_now(&self, need: Need) -> bool {
-        let now = self.since.elapsed().as_millis() as u64;
-        self.fits(need, self.ask(now))
+        self.fits(need, free_bytes(&self.dir), self.prepared_bytes())
     }
 
     /// Whether the last check before a checkpoint found enough room.
@@ -182,15 +203,33 @@ impl Space {
         !self.refused.load(Ordering::Relaxed)
     }
 
-    fn fits(&self, need: Need, free: u64) -> bool {
-        free >= need.bytes().saturating_add(self.log_bytes)
+    /// Prepared files are not free for a checkpoint, but for the log meanwhile.
+    fn fits(&self, need: Need, free: u64, prepared: u64) -> bool {
+        free >= need.bytes().saturating_add(self.log_bytes_meanwhile().saturating_sub(prepared))
+    }
+
+    fn log_bytes_meanwhile(&self) -> u64 {
+        LOG_FILES_MEANWHILE.saturating_mul(self.segment_bytes)
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        let max = LOG_FILES.saturating_mul(self.segment_bytes);
+        self.log.get().map_or(0, |log| log.ready_bytes().min(max))
+    }
+
+    /// Tells the log whether the disk is short.
+    pub(super) fn advise_log(&self) {
+        if let Some(log) = self.log.get() {
+            log.prepare_files(!self.is_short());
+        }
     }
 
     /// The room for blocks that a checkpoint may move. It is a part of the free space, because the rest must be enough for the
     /// log and the next checkpoint.
     pub(super) fn room(&self, need: Need) -> Room {
-        let rest = self.free().saturating_sub(need.bytes().saturating_add(self.log_bytes));
-        Room { short: self.is_short(), bytes: rest / 2 }
+        let kept =
+            need.bytes().saturating_add(self.log_bytes_meanwhile().saturating_sub(self.prepared_bytes()));
+        Room { short: self.is_short(), bytes: free_bytes(&self.dir).saturating_sub(kept) / 2 }
     }
 
     fn free(&self) -> u64 {
@@ -208,7 +247,7 @@ impl Space {
     }
 
     fn ask(&self, now: u64) -> u64 {
-        let free = free_bytes(&self.dir);
+        let free = free_bytes(&self.dir).saturating_add(self.prepared_bytes());
         self.free.store(free, Ordering::Relaxed);
         self.answered_ms.store(now, Ordering::Release);
         free
@@ -254,8 +293,19 @@ mod tests {
                 space.note_unsaved(unsaved as usize);
                 assert_eq!(space.admit(0).is_ok(), accepted, "{unsaved} {free}");
             }
-            assert!(space(least, reserve).fits(need, least), "{unsaved}");
-            assert!(!space(least, reserve).fits(need, least - 1), "no more is kept back than is needed");
+            // The log fills a file before the checkpoint begins, and may need one more during it.
+            for prepared in 0..=LOG_FILES {
+                let free = least - prepared * SEGMENT;
+                let (free, left) = match prepared.checked_sub(1) {
+                    Some(left) => (free, left * SEGMENT),
+                    None => (free - SEGMENT, 0),
+                };
+                assert!(space(least, reserve).fits(need, free, left), "{unsaved} {prepared}");
+            }
+            assert!(
+                !space(least, reserve).fits(need, least - SEGMENT - 1, 0),
+                "no more is kept than is needed"
+            );
         }
     }
 

@@ -8,7 +8,9 @@ pub(super) mod block;
 pub(super) mod heap;
 pub(super) mod ids;
 pub(super) mod named;
+mod names;
 mod open;
+mod rewrite;
 mod saved;
 pub(super) mod seal;
 pub(super) mod set;
@@ -16,19 +18,19 @@ pub(super) mod set;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use prost::Message;
-use redb::{ReadOnlyTable, ReadTransaction, ReadableTableMetadata, TableDefinition};
+use redb::{
+    Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTableMetadata, TableDefinition,
+};
 
 use self::block::{BLOCK_TASKS, entries};
-use self::heap::{Files, Place};
+use self::heap::{Files, Place, Pointer};
 pub(super) use self::open::Tables;
+use self::rewrite::Reader;
 pub(super) use self::saved::{LaneMessage, MetaMessage, QueueMessage, Saved};
 use self::set::{SPAN, Set};
 use super::catalogue::View;
 use super::edges::{self, EDGES};
-use super::flow;
 use super::holders::KeyTable;
-use super::operations::Register;
-use super::schedules::Book;
 use super::workflows;
 use crate::store::Error;
 
@@ -39,7 +41,8 @@ pub(super) type ListingKey = (u32, u8, u64);
 
 /// Blocks of tasks by number: where they stand in the heap.
 pub(super) const TASKS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("tasks");
-/// Records and bodies that stand apart, by `(seq, part)`.
+/// Large records and bodies, by `(seq, part)`: where they are in the heap. The heap has each with a checksum, as rows of this
+/// table had it in earlier versions.
 pub(super) const LARGE: TableDefinition<'static, (u64, u8), &[u8]> = TableDefinition::new("large");
 /// Ids that carry their time, by time: see `ids`…
 pub(super) const DATED_IDS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("dated_ids");
@@ -68,12 +71,16 @@ pub(super) struct Snapshot {
     order: ReadOnlyTable<OrderKey, &'static [u8]>,
     moved: ReadOnlyTable<OrderKey, u64>,
     listing: ReadOnlyTable<ListingKey, &'static [u8]>,
+    queues: ReadOnlyTable<u32, &'static [u8]>,
+    lanes: ReadOnlyTable<u32, &'static [u8]>,
     keys: KeyTable,
     edges: edges::Table,
     workflows: workflows::Tables,
     files: Files,
     read: ReadTransaction,
     latest: Mutex<Option<(u64, Bytes)>>,
+    /// Tells the tables that somebody reads their file.
+    _reader: Reader,
 }
 
 impl std::fmt::Debug for Snapshot {
@@ -93,7 +100,8 @@ pub(super) struct Row {
 type Entries<'a, T> = Box<dyn Iterator<Item = Result<T, Error>> + 'a>;
 
 impl Snapshot {
-    fn take(read: ReadTransaction, files: Files) -> Result<Snapshot, Error> {
+    fn take(database: &Database, files: Files, reader: Reader) -> Result<Snapshot, Error> {
+        let read = database.begin_read().map_err(failed("read the index"))?;
         Ok(Snapshot {
             tasks: read.open_table(TASKS).map_err(failed("open a table"))?,
             large: read.open_table(LARGE).map_err(failed("open a table"))?,
@@ -102,12 +110,15 @@ impl Snapshot {
             order: read.open_table(ORDER).map_err(failed("open a table"))?,
             moved: read.open_table(MOVED).map_err(failed("open a table"))?,
             listing: read.open_table(LISTING).map_err(failed("open a table"))?,
+            queues: read.open_table(QUEUES).map_err(failed("open a table"))?,
+            lanes: read.open_table(LANES).map_err(failed("open a table"))?,
             keys: KeyTable::open(&read)?,
             edges: read.open_table(EDGES).map_err(failed("open a table"))?,
             workflows: workflows::Tables::open(&read)?,
             files,
             read,
             latest: Mutex::new(None),
+            _reader: reader,
         })
     }
 
@@ -172,7 +183,7 @@ impl Snapshot {
     fn apart(&self, seq: u64, part: u8) -> Result<Bytes, Error> {
         let value = self.large.get((seq, part)).map_err(failed("read a task"))?;
         let value = value.ok_or_else(|| Error::Damaged(format!("a part of task {seq} is missing")))?;
-        Ok(Bytes::copy_from_slice(seal::open((seq, part), value.value())?))
+        part_at(&self.files, (seq, part), value.value())
     }
 
     pub(super) fn seq_of(&self, id: &str) -> Result<Option<u64>, Error> {
@@ -265,36 +276,6 @@ impl Snapshot {
         let range = self.listing.range(rows).map_err(failed("list tasks"))?;
         Ok(Box::new(range.flat_map(listed(false))))
     }
-
-    /// What memory is rebuilt from at the start.
-    pub(super) fn saved(&self) -> Result<Saved, Error> {
-        let meta = self.read.open_table(META).map_err(failed("open a table"))?;
-        let queues = self.read.open_table(QUEUES).map_err(failed("open a table"))?;
-        let lanes = self.read.open_table(LANES).map_err(failed("open a table"))?;
-        let state = match meta.get("state").map_err(failed("read the state"))? {
-            Some(value) => decode(Bytes::copy_from_slice(seal::open(0, value.value())?))?,
-            None => MetaMessage::first(),
-        };
-        let read_all = |table: &ReadOnlyTable<u32, &'static [u8]>| -> Result<Vec<Bytes>, Error> {
-            let mut all = Vec::new();
-            for entry in table.range::<u32>(..).map_err(failed("read names"))? {
-                let (number, value) = entry.map_err(failed("read names"))?;
-                if number.value() as usize != all.len() {
-                    return Err(Error::Damaged(format!("name {} is missing", all.len())));
-                }
-                all.push(Bytes::copy_from_slice(seal::open(u64::from(number.value()), value.value())?));
-            }
-            Ok(all)
-        };
-        Ok(Saved {
-            schedules: Book::load(&self.read)?,
-            flow: flow::Book::load(&self.read)?,
-            operations: Register::load(&self.read)?,
-            state,
-            queues: read_all(&queues)?.into_iter().map(decode).collect::<Result<_, _>>()?,
-            lanes: read_all(&lanes)?.into_iter().map(decode).collect::<Result<_, _>>()?,
-        })
-    }
 }
 
 /// The block that a value of [`TASKS`] stands for.
@@ -302,6 +283,21 @@ pub(super) fn block_at(files: &Files, number: u64, value: &[u8]) -> Result<Bytes
     match Place::read(number, value)? {
         Some(place) => heap::read(files, number, place),
         None => Ok(Bytes::copy_from_slice(seal::open(number, value)?)),
+    }
+}
+
+/// The record or body that a value of [`LARGE`] stands for.
+pub(super) fn part_at(files: &Files, key: (u64, u8), value: &[u8]) -> Result<Bytes, Error> {
+    let sealed = sealed_part_at(files, key, value)?;
+    let bytes = seal::open(key, &sealed)?.len();
+    Ok(sealed.slice(..bytes))
+}
+
+/// The record or body that a value of [`LARGE`] stands for, with its checksum, which is not verified.
+pub(super) fn sealed_part_at(files: &Files, key: (u64, u8), value: &[u8]) -> Result<Bytes, Error> {
+    match Place::read(key, value)? {
+        Some(place) => heap::read(files, key.number(), place),
+        None => Ok(Bytes::copy_from_slice(value)),
     }
 }
 

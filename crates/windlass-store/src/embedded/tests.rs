@@ -3,6 +3,7 @@
 mod clock;
 mod damage;
 mod flow;
+mod names;
 mod salvage;
 
 use std::fs;

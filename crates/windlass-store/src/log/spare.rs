@@ -58,6 +58,20 @@ impl Reclaimer {
         self.shared.state.lock().spares.len()
     }
 
+    /// Whether to prepare files ahead of need. Files that are released become prepared ones all the same.
+    pub fn prepare_files(&self, prepare: bool) {
+        let mut state = self.shared.state.lock();
+        if state.frugal == prepare {
+            state.frugal = !prepare;
+            self.shared.changed.notify_all();
+        }
+    }
+
+    /// The size of the prepared files.
+    pub fn ready_bytes(&self) -> u64 {
+        self.shared.state.lock().spares.iter().map(|spare| spare.bytes).sum()
+    }
+
     /// Bytes of the segments that hold at least one entry not released.
     pub fn live_bytes(&self) -> u64 {
         let state = self.shared.state.lock();
@@ -96,6 +110,8 @@ pub(super) struct State {
     pub(super) released: u64,
     /// The number in the next file name.
     pub(super) number: u64,
+    /// The disk is short: no file is made ahead of need.
+    pub(super) frugal: bool,
     /// The last spare could not be made; tried again when a segment is taken or released.
     pub(super) stalled: bool,
     pub(super) closing: bool,
@@ -135,7 +151,7 @@ impl State {
             let room = self.spares.len() <= shared.wanted;
             return Some(if room && fits { Step::Recycle } else { Step::Delete });
         }
-        (self.spares.len() < shared.wanted && !self.stalled).then_some(Step::Prepare)
+        (self.spares.len() < shared.wanted && !self.stalled && !self.frugal).then_some(Step::Prepare)
     }
 
     fn take_number(&mut self) -> u64 {

@@ -117,7 +117,9 @@ fn a_batch_larger_than_a_segment_gets_a_segment_of_its_own() {
     all.extend(fill(&mut log, 2, 1000));
     assert_eq!(segments(dir.path()).len(), 3);
     drop(log);
-    let (log, shown) = open(Options { spare_segments: 3, ..small(dir.path()) }, 1).unwrap();
+    // So many that there is room for another when the segments are released.
+    const SPARES: usize = 20;
+    let (log, shown) = open(Options { spare_segments: SPARES, ..small(dir.path()) }, 1).unwrap();
     assert_eq!(shown, all);
 
     let reclaimer = log.reclaimer();
@@ -125,7 +127,9 @@ fn a_batch_larger_than_a_segment_gets_a_segment_of_its_own() {
     reclaimer.settle();
     let files = contents(dir.path()).into_iter().filter(|(path, _)| !path.ends_with("NEWEST"));
     let sizes: Vec<_> = files.map(|(_, bytes)| bytes.len() as u64).collect();
-    assert_eq!(sizes, [SMALL; 4], "a segment of odd size is not kept as a spare");
+    // Besides the current one. A released one is kept even if all others were ready before.
+    assert!((SPARES + 1..=SPARES + 2).contains(&sizes.len()), "{sizes:?}");
+    assert!(sizes.iter().all(|bytes| *bytes == SMALL), "a segment of odd size is kept as a spare: {sizes:?}");
 }
 
 #[test]

@@ -18,6 +18,9 @@ impl Tables {
             return LimitWritten::Done { existed };
         }
         self.ready.flow.set_limit(set.scope, &set.name, set.limit, now.wall);
+        if set.scope == Scope::Queue && set.limit.is_none() {
+            self.ready.names.consider_queue(&set.name);
+        }
         if set.scope == Scope::Queue && self.ready.flow.ageing(&set.name).is_some() {
             self.ready.show_levels(&set.name);
         }

@@ -5,14 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use windlass_core::flow::{First, Flow, Next, Opened, Place, load};
 use windlass_core::{Name, Record, State, StateName};
 
+use super::names::Names;
+
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) flow: Flow,
-    queues: HashMap<Name, u32>,
-    queue_names: Vec<Name>,
-    lanes: HashMap<(u32, Name), u32>,
-    /// Queue and type of each lane.
-    lane_names: Vec<(Name, Name)>,
+    pub(super) names: Names,
     /// The pending tasks of a lane, those of each key apart.
     tasks: HashMap<(u32, Option<u32>), BTreeMap<Place, Waiting>>,
 }
@@ -33,29 +31,15 @@ pub(super) struct Source {
 
 impl Ready {
     pub(super) fn new() -> Self {
-        Self {
-            flow: Flow::transient(),
-            queues: HashMap::new(),
-            queue_names: Vec::new(),
-            lanes: HashMap::new(),
-            lane_names: Vec::new(),
-            tasks: HashMap::new(),
-        }
+        Self { flow: Flow::transient(), names: Names::default(), tasks: HashMap::new() }
     }
 
     pub(super) fn add_queue(&mut self, name: &Name) {
-        self.queues.insert(name.clone(), self.queue_names.len() as u32);
-        self.queue_names.push(name.clone());
-        self.flow.add_queue(name);
+        self.names.add_queue(name, &mut self.flow);
     }
 
     fn lane(&mut self, queue: &Name, kind: &Name) -> u32 {
-        let number = self.queues[queue];
-        *self.lanes.entry((number, kind.clone())).or_insert_with(|| {
-            self.flow.add_lane(number, kind);
-            self.lane_names.push((queue.clone(), kind.clone()));
-            self.lane_names.len() as u32 - 1
-        })
+        self.names.lane(queue, kind, &mut self.flow)
     }
 
     /// Where a task stands or would stand when it is pending.
@@ -67,6 +51,10 @@ impl Ready {
     /// A live task comes or goes on; `before` is the state it was in, `None` if it was not there.
     pub(super) fn enter(&mut self, record: &Record, before: Option<StateName>) {
         let (from, to) = (before.and_then(load), load(record.state_name()));
+        if before.is_none() {
+            let lane = self.lane(&record.queue, &record.kind);
+            self.names.task_came(lane);
+        }
         if from.is_none() && to.is_none() {
             return;
         }
@@ -96,6 +84,8 @@ impl Ready {
             let home = self.home(record);
             self.flow.count(home.0, home.1, Some(from), None);
         }
+        let lane = self.lane(&record.queue, &record.kind);
+        self.names.task_left(lane);
     }
 
     /// A task of this priority came or went.
@@ -114,8 +104,8 @@ impl Ready {
 
     /// A queue begins to age: the first task of every priority counts.
     pub(super) fn show_levels(&mut self, queue: &Name) {
-        let lanes = &self.lane_names;
-        let here = |home: &(u32, Option<u32>)| lanes[home.0 as usize].0 == *queue;
+        let names = &self.names;
+        let here = |home: &(u32, Option<u32>)| names.of_lane(home.0).is_some_and(|(of, _)| of == *queue);
         let lines = self.tasks.iter().filter(|(home, _)| here(home));
         let levels: BTreeSet<((u32, Option<u32>), u64)> =
             lines.flat_map(|(home, line)| line.keys().map(|(level, _)| (*home, *level))).collect();
@@ -131,8 +121,8 @@ impl Ready {
     }
 
     pub(super) fn source(&self, queue: &Name, types: Option<&[Name]>) -> Option<Source> {
-        let queue = *self.queues.get(queue)?;
-        let lane = |kind: &Name| self.lanes.get(&(queue, kind.clone())).copied();
+        let queue = self.names.queue(queue)?;
+        let lane = |kind: &Name| self.names.find_lane(queue, kind);
         Some(Source { queue, lanes: types.map(|types| types.iter().filter_map(lane).collect()) })
     }
 
@@ -151,7 +141,7 @@ impl Ready {
 
     /// How many stand before a pending task, looking at no more than `most`.
     pub(super) fn position(&self, record: &Record, most: usize) -> Option<u64> {
-        let lane = *self.lanes.get(&(*self.queues.get(&record.queue)?, record.kind.clone()))?;
+        let lane = self.names.find_lane(self.names.queue(&record.queue)?, &record.kind)?;
         let share = match &record.key {
             Some(key) => Some(self.flow.find_share(lane, key)?),
             None => None,
@@ -168,8 +158,8 @@ impl Ready {
         let mut pairs = Vec::new();
         for opened in self.flow.take_opened() {
             match opened {
-                Opened::Lane(lane) => pairs.push(self.lane_names[lane as usize].clone()),
-                Opened::Queue(queue) => pairs.extend(self.lanes_of(&self.queue_names[queue as usize])),
+                Opened::Lane(lane) => pairs.extend(self.names.of_lane(lane)),
+                Opened::Queue(queue) => pairs.extend(self.names.lanes_of(queue)),
             }
         }
         pairs
@@ -177,7 +167,7 @@ impl Ready {
 
     /// Every lane of a queue, by queue and type.
     pub(super) fn lanes_of(&self, queue: &Name) -> Vec<(Name, Name)> {
-        self.lane_names.iter().filter(|(of, _)| of == queue).cloned().collect()
+        self.names.queue(queue).map(|queue| self.names.lanes_of(queue)).unwrap_or_default()
     }
 }
 

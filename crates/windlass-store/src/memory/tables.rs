@@ -252,6 +252,7 @@ impl Tables {
         if paused {
             return;
         }
+        self.ready.names.consider_queue(name);
         self.readied.extend(self.ready.lanes_of(name));
     }
 

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use windlass_core::limits::{CONFLICT_TRIES_MAX, LANES_MAX};
+use windlass_core::limits::LANES_MAX;
 use windlass_core::{NewTask, Record};
 
 use super::Shared;
 use super::hints::Hint;
+use super::key_locks::{Tries, keys_of};
 use super::limits;
 use super::link::{Args, Fence, is_brief};
 use super::outlook::Outlook;
@@ -38,14 +39,19 @@ impl Shared {
         let records: Vec<Record> = insert.tasks.iter().map(|new| Record::submitted(new, 0)).collect();
         let mut hint = Hint::default();
         records.iter().for_each(|record| hint.add(record));
-        let mut args = self.args(&hint);
-        args.fenced(fence).outliving(records.iter().any(|record| is_brief(record.retention_ms)));
-        args.bound(insert.max_depth).number(LANES_MAX as u64);
-        add_tasks(&mut args, &insert.tasks, &records);
-        let answer = self.call_and_tell(&script::INSERT, &args, &hint).await?;
-        if reply::is_text(&answer.value, "crowded") {
-            return Err(Error::TooManyLanes);
-        }
+        let answer = loop {
+            let mut args = self.args(&hint);
+            args.fenced(fence).outliving(records.iter().any(|record| is_brief(record.retention_ms)));
+            args.bound(insert.max_depth).number(LANES_MAX as u64);
+            add_tasks(&mut args, &insert.tasks, &records);
+            let answer = self.call_and_tell(&script::INSERT, &args, &hint).await?;
+            if !reply::is_text(&answer.value, "crowded") {
+                break answer;
+            }
+            if !self.make_room().await? {
+                return Err(Error::TooManyLanes);
+            }
+        };
         let repeated = answer.repeated;
         let answers = reply::list(answer.value)?.into_iter();
         let answers = answers.zip(insert.tasks.iter().zip(records));
@@ -63,7 +69,9 @@ impl Shared {
         room: Room,
         fence: Fence,
     ) -> Result<Vec<Inserted>, Error> {
-        for _ in 0..CONFLICT_TRIES_MAX {
+        let keys = keys_of(tasks);
+        let mut tries = Tries::new(&self.key_locks, &keys);
+        while tries.next().await {
             let era = self.link.era();
             let outlook = self.outlook(tasks, room).await?;
             let mut plan = Plan::new(outlook, room);

@@ -48,10 +48,15 @@ impl Shared {
         if !paused {
             hint.lanes.insert(Lane::Queue(queue.clone()));
         }
-        let mut args = self.args(&hint);
-        args.text(queue.as_str()).flag(paused).number(LANES_MAX as u64);
-        if reply::is_text(&self.call_and_tell(&script::PAUSE, &args, &hint).await?.value, "crowded") {
-            return Err(Error::TooManyLanes);
+        loop {
+            let mut args = self.args(&hint);
+            args.text(queue.as_str()).flag(paused).number(LANES_MAX as u64);
+            if !reply::is_text(&self.call_and_tell(&script::PAUSE, &args, &hint).await?.value, "crowded") {
+                break;
+            }
+            if !self.make_room().await? {
+                return Err(Error::TooManyLanes);
+            }
         }
         self.heed(&hint);
         Ok(())

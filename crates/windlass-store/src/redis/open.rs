@@ -139,6 +139,8 @@ impl RedisStore {
             recent: Default::default(),
             reports: Default::default(),
             limits_mark: Default::default(),
+            key_locks: Default::default(),
+            made_room_at: Default::default(),
             leader: Default::default(),
             turn: Default::default(),
             stirred: Default::default(),

@@ -77,6 +77,7 @@ scripts! {
     PAUSE = "pause";
     QUEUES = "queues";
     READ = "read";
+    RELEASE = "release";
     ROLLCALL = "rollcall";
     SLOTS = "slots";
     TOKENS = "tokens";

@@ -110,7 +110,7 @@ impl Shared {
         args.fenced(fence).number(guard_count).append(guards).number(act_count).append(acts);
         let answer = self.call_and_tell(&script::TRANSACT, &args, &hint).await?.value;
         if reply::is_text(&answer, "crowded") {
-            return Err(Error::TooManyLanes);
+            return if self.make_room().await? { Ok(None) } else { Err(Error::TooManyLanes) };
         }
         if reply::is_text(&answer, "late") {
             return Err(Error::Busy);

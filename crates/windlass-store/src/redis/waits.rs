@@ -7,8 +7,11 @@
 //! - Verbs that may make a task ready, and claims that do not wait, first let everybody who came before them have a first look
 //!   ([`Waits::settled`]), so nobody who came later is served with what one who came earlier did not see. Batches of completions do not
 //!   wait for that: what they make room for is found by the next claim, and none goes past those who wait.
+//! - A claim whose wait ends while Redis is asked for it takes the answer of that call (`waits/caller.rs`): what it was leased has used
+//!   a token of a rate limit, which giving it back would waste.
 //! - A caller that went away is noticed when its tasks are to be handed over, or by its own end; the tasks go back.
 
+mod caller;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +25,6 @@ use windlass_core::limits::CLAIM_PAIRS_MAX;
 use windlass_core::{Name, Task};
 
 use super::Shared;
-use super::handover::Handover;
 use super::hints::Lane;
 use super::taken::Taken;
 use crate::store::{Claim, Error};
@@ -52,6 +54,8 @@ struct Inner {
     fresh: VecDeque<(u64, Ticket)>,
     arrivals: u64,
     lanes: BTreeSet<Lane>,
+    /// Those for whom Redis is being asked.
+    asked: BTreeSet<Ticket>,
     /// The pair of queue and type that was asked for last: those behind it are next.
     turn: Option<(Name, Name)>,
 }
@@ -60,6 +64,8 @@ struct Inner {
 struct Waiter {
     claim: Claim,
     reply: Reply,
+    /// Its wait ended while Redis was asked: nothing is an answer too.
+    is_over: bool,
 }
 
 impl Default for Waits {
@@ -118,7 +124,7 @@ impl Waits {
         }
         let queues = claim.queues.iter().map(|queue| queue.name.clone()).collect();
         let types = claim.types.clone();
-        let ticket = inner.waiting.register(queues, types, Waiter { claim, reply })?;
+        let ticket = inner.waiting.register(queues, types, Waiter { claim, reply, is_over: false })?;
         inner.arrivals += 1;
         let arrival = inner.arrivals;
         inner.fresh.push_back((arrival, ticket));
@@ -129,6 +135,24 @@ impl Waits {
 
     fn leave(&self, ticket: Ticket) {
         self.inner.lock().waiting.remove(ticket);
+    }
+
+    /// Leaves the line, unless an answer is on its way: then it says so, and that answer is the last.
+    fn leave_or_await(&self, ticket: Ticket) -> bool {
+        let mut inner = self.inner.lock();
+        let is_asked = inner.asked.contains(&ticket);
+        match inner.waiting.get_mut(ticket) {
+            Some(waiter) if is_asked => {
+                waiter.is_over = true;
+                true
+            }
+            Some(_) => {
+                inner.waiting.remove(ticket);
+                false
+            }
+            // It was taken out of the line to be served.
+            None => true,
+        }
     }
 
     /// Those to ask for next: the first of each lane that got something, in turns, and those who are new. Neither takes more than
@@ -174,7 +198,25 @@ impl Waits {
         if inner.fresh.is_empty() && round.looked.is_none() {
             round.looked = Some(inner.arrivals);
         }
+        inner.asked = round.asked.iter().map(|asked| asked.ticket).collect();
         round
+    }
+
+    /// Ends a round: takes some of its claims out of the line, and answers those of the others whose wait ended meanwhile.
+    fn end_round(&self, round: &Round, leaves: impl Fn(usize) -> bool) -> Vec<Option<Waiter>> {
+        let mut inner = self.inner.lock();
+        inner.asked.clear();
+        let mut leave = |(i, asked): (usize, &Asked)| {
+            if leaves(i) {
+                return inner.waiting.remove(asked.ticket);
+            }
+            let is_over = inner.waiting.get(asked.ticket).is_some_and(|waiter| waiter.is_over);
+            if is_over && let Some(waiter) = inner.waiting.remove(asked.ticket) {
+                let _ = waiter.reply.send(Ok(Vec::new()));
+            }
+            None
+        };
+        round.asked.iter().enumerate().map(&mut leave).collect()
     }
 
     fn look_everywhere(&self) {
@@ -247,42 +289,6 @@ struct Asked {
 }
 
 impl Shared {
-    /// Leases what there is, waiting if asked.
-    pub(super) async fn claim(self: &Arc<Self>, claim: Claim) -> Result<Vec<Task>, Error> {
-        self.check_open()?;
-        if claim.max == 0 {
-            return Ok(Vec::new());
-        }
-        let wait = Duration::from_millis(claim.wait_ms);
-        if wait.is_zero() {
-            return self.claim_now(claim).await;
-        }
-        let (reply, answer) = oneshot::channel();
-        let ticket = self.waits.enter(claim, reply)?;
-        let mut caller = Caller { shared: self, ticket, answer };
-        match tokio::time::timeout(wait, &mut caller.answer).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(Error::Closed),
-            Err(_) => caller.leave().unwrap_or_else(|| Ok(Vec::new())),
-        }
-    }
-
-    /// Runs apart from the caller, so that tasks are given back if it goes away while Redis answers.
-    async fn claim_now(self: &Arc<Self>, claim: Claim) -> Result<Vec<Task>, Error> {
-        let (reply, answer) = oneshot::channel();
-        let shared = Arc::clone(self);
-        tokio::spawn(async move {
-            // Those who came before have a look before it.
-            shared.waits.settled().await;
-            if let Err(Ok(tasks)) = reply.send(shared.claim_one(&claim).await) {
-                shared.give_back(tasks).await;
-            }
-        });
-        let shared = Arc::clone(self);
-        let back = |tasks: Vec<Task>| drop(tokio::spawn(async move { shared.give_back(tasks).await }));
-        Handover { answer, back: Some(back) }.taken().await
-    }
-
     /// Serves those who wait, until the store is closed.
     pub(super) async fn serve_waiting(self: Arc<Self>) {
         while !self.waits.is_closed() {
@@ -304,10 +310,14 @@ impl Shared {
     }
 
     fn hand_out(self: &Arc<Self>, round: &Round, served: Vec<Taken>) {
+        // Who is served waits no more, so nobody asks for it again.
+        let waiters = self.waits.end_round(round, |i| served.get(i).is_some_and(|taken| !taken.is_empty()));
         let mut parcels = Vec::new();
-        for (asked, taken) in round.asked.iter().zip(served).filter(|(_, taken)| !taken.is_empty()) {
-            // It waits no more, so nobody asks for it again.
-            parcels.push((self.waits.inner.lock().waiting.remove(asked.ticket), taken));
+        for ((asked, waiter), taken) in round.asked.iter().zip(waiters).zip(served) {
+            if taken.is_empty() {
+                continue;
+            }
+            parcels.push((waiter, taken));
             // There may be more for the next one in line.
             if let Some(lane) = &asked.lane {
                 self.waits.wake(&BTreeSet::from([lane.clone()]));
@@ -339,13 +349,12 @@ impl Shared {
 
     /// Who is new is told that Redis failed; the others keep waiting.
     async fn put_off(&self, round: &Round, error: Error) {
-        for asked in &round.asked {
-            if let Some(lane) = &asked.lane {
-                self.waits.wake(&BTreeSet::from([lane.clone()]));
-            } else if let Some(waiter) = self.waits.inner.lock().waiting.remove(asked.ticket) {
-                let _ = waiter.reply.send(Err(error.clone()));
-            }
+        let waiters = self.waits.end_round(round, |i| round.asked[i].lane.is_none());
+        for waiter in waiters.into_iter().flatten() {
+            let _ = waiter.reply.send(Err(error.clone()));
         }
+        let lanes: BTreeSet<Lane> = round.asked.iter().filter_map(|asked| asked.lane.clone()).collect();
+        self.waits.wake(&lanes);
         tokio::time::sleep(PAUSE).await;
     }
 }
@@ -354,34 +363,4 @@ fn moved(looked: &mut u64, to: Option<u64>) -> bool {
     let Some(to) = to.filter(|to| to > looked) else { return false };
     *looked = to;
     true
-}
-
-/// A claim that waits, on the side of its caller. It leaves the line when it is dropped, and what it was served by then goes
-/// back.
-#[derive(Debug)]
-struct Caller<'a> {
-    shared: &'a Arc<Shared>,
-    ticket: Ticket,
-    answer: oneshot::Receiver<Result<Vec<Task>, Error>>,
-}
-
-impl Caller<'_> {
-    /// Gives up waiting, unless it was served in the last moment.
-    fn leave(&mut self) -> Option<Result<Vec<Task>, Error>> {
-        self.shared.waits.leave(self.ticket);
-        self.answer.try_recv().ok()
-    }
-}
-
-impl Drop for Caller<'_> {
-    fn drop(&mut self) {
-        // From here on sending fails, so that tasks on their way go back too.
-        self.answer.close();
-        if let Some(Ok(tasks)) = self.leave()
-            && !tasks.is_empty()
-        {
-            let shared = Arc::clone(self.shared);
-            tokio::spawn(async move { shared.give_back(tasks).await });
-        }
-    }
 }

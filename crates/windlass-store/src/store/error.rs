@@ -13,7 +13,7 @@ pub enum Error {
     /// More than one commit can hold; nothing was written.
     #[error("the batch is too large for one commit")]
     TooLarge,
-    #[error("too many different pairs of queue and type")]
+    #[error("too many different pairs of queue and type have tasks")]
     TooManyLanes,
     /// This store cannot do it; nothing was written.
     #[error("the {store} store does not have {feature}")]

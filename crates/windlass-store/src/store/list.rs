@@ -89,3 +89,12 @@ impl QueueCounts {
             .sum()
     }
 }
+
+/// What [`super::Store::release_names`] did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Released {
+    /// How many names were released: queues, and pairs of queue and type.
+    pub names: usize,
+    /// There is more to release now.
+    pub more: bool,
+}

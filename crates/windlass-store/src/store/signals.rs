@@ -20,6 +20,8 @@ pub struct Signals {
     pub gates: Notify,
     /// A task ended that others wait for.
     pub dependents: Notify,
+    /// Many names have no task any more.
+    pub names: Notify,
     /// Not a hint: every change is told to an [`super::Observer`]. `None` if a store cannot, because others change it too.
     pub observed: Option<Arc<Observed>>,
     /// Of a store that others change too: a way to them, and from them.

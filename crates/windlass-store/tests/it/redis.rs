@@ -4,6 +4,7 @@ mod access;
 mod again;
 mod apart;
 pub(crate) mod cluster;
+mod contest;
 mod cut;
 mod failover;
 mod flow;
@@ -21,6 +22,7 @@ mod slices;
 mod spread;
 mod together;
 mod torn;
+mod waits;
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;

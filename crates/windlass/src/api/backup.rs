@@ -14,7 +14,7 @@ use tokio::task::spawn_blocking;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_broker::Error;
-use windlass_proto::rest::Problem;
+use windlass_proto::rest::{Problem, schema};
 use windlass_store::backup::Source;
 
 use super::Shared;
@@ -30,8 +30,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 ///
 /// A stream of chunks with checksums. It is complete only if it ends with its manifest, which `windlass backup verify -` checks.
 /// Everything that was acknowledged before the request is in it.
-#[utoipa::path(get, path = "/api/v1/backup", tag = "system", responses(
-    (status = 200, description = "The stream", body = Vec<u8>, content_type = "application/vnd.windlass.backup"),
+#[utoipa::path(get, path = "/api/v1/backup", operation_id = "get_backup", tag = "system", responses(
+    (status = 200, description = "The stream", body = schema::Backup, content_type = "application/vnd.windlass.backup"),
     (status = 429, description = "A backup is being taken already", body = Problem, content_type = "application/problem+json"),
     (status = 501, description = "The store is not embedded; the detail names what to use", body = Problem, content_type = "application/problem+json"),
     (status = 507, description = "The disk has no room for a checkpoint", body = Problem, content_type = "application/problem+json")))]

@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 use windlass_broker::{Error, Submit, Submitted};
 use windlass_core::trace::{self, Context};
 use windlass_proto::rest::{
-    BatchBody, BatchItem, BatchItemError, BatchResults, Invalid, Problem, Submission, decode,
+    BatchBody, BatchItem, BatchItemError, BatchResults, Invalid, Problem, Submission, decode, schema,
 };
 
 use super::answer::{self, Answer};
@@ -28,7 +28,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 /// Submit up to 1,000 tasks
 #[utoipa::path(
     post, path = "/api/v1/tasks/batch", tag = "tasks", request_body = BatchBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request harmless")),
+    params(("Idempotency-Key" = Option<schema::IdempotencyKey>, Header, description = "Makes a repeated request harmless")),
     responses(
         (status = 200, description = "One result per task, in order", body = BatchResults),
         (status = 413, description = "Too many tasks or bytes", body = Problem, content_type = "application/problem+json"),

@@ -104,16 +104,30 @@ where
             return Err(Refused::too_large(limit));
         }
         match (&mut joined, first.take()) {
-            (Some(joined), _) => joined.extend_from_slice(&piece),
+            (Some(joined), _) => {
+                if joined.capacity() - joined.len() < piece.len() {
+                    *joined = grown(joined, piece.len(), body.size_hint().upper());
+                }
+                joined.extend_from_slice(&piece);
+            }
             (None, None) if piece.len() <= COPIED_BYTES_MAX => first = Some(Bytes::copy_from_slice(&piece)),
             (None, None) => first = Some(piece),
             (None, Some(start)) => {
-                let mut buffer = BytesMut::with_capacity(2 * (start.len() + piece.len()));
-                buffer.extend_from_slice(&start);
+                let mut buffer = grown(&start, piece.len(), body.size_hint().upper());
                 buffer.extend_from_slice(&piece);
                 joined = Some(buffer);
             }
         }
     }
     Ok(joined.map(BytesMut::freeze).or(first).unwrap_or_default())
+}
+
+/// A buffer with what has come, a piece, and half as much again, but no more than the `rest` of the body: doubling it would take
+/// far more than the memory budget counts.
+fn grown(so_far: &[u8], piece: usize, rest: Option<u64>) -> BytesMut {
+    let bytes = so_far.len() + piece;
+    let rest = rest.map_or(usize::MAX, |rest| rest as usize);
+    let mut buffer = BytesMut::with_capacity(bytes + rest.min(bytes / 2));
+    buffer.extend_from_slice(so_far);
+    buffer
 }

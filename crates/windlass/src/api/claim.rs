@@ -27,7 +27,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 }
 
 /// Lease tasks to a worker, waiting for the first one
-#[utoipa::path(post, path = "/api/v1/claim", tag = "workers", request_body = ClaimBody,
+#[utoipa::path(post, path = "/api/v1/claim", operation_id = "claim_tasks", tag = "workers", request_body = ClaimBody,
     responses((status = 200, description = "The tasks, each with its lease; none when the wait was over", body = Claimed)))]
 async fn claim(
     State(state): Shared,

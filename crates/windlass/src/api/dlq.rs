@@ -6,12 +6,12 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass_broker::Selection;
+use windlass_broker::{Error, Selection};
 use windlass_client::show;
 use windlass_core::StateName;
 use windlass_core::limits::BATCH_TASKS_MAX;
 use windlass_proto::rest::{
-    Affected, DeadGroupsBody, DeadSelection, Fault, Invalid, Problem, TaskPage, decode,
+    Affected, DeadGroupsBody, DeadSelection, Fault, Invalid, Problem, TaskPage, decode, schema,
 };
 use windlass_store::List;
 
@@ -27,10 +27,11 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 }
 
 /// List dead letters, newest first
-#[utoipa::path(get, path = "/api/v1/dlq", tag = "dead letters", params(ListParams),
+#[utoipa::path(get, path = "/api/v1/dlq", operation_id = "list_dead_letters", tag = "dead letters", params(ListParams),
     responses((status = 200, description = "A page of tasks", body = TaskPage)))]
 async fn list(State(state): Shared, Params(params): Params<ListParams>) -> Answer {
     let list = only_dead(params.check()?, "state")?;
+    let _leave = state.budget.page().await.ok_or(Error::Busy)?;
     write_page(state.broker.list(list).await?)
 }
 
@@ -46,13 +47,17 @@ pub(crate) fn only_dead(list: List, field: &'static str) -> Result<List, Invalid
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct GroupsParams {
+    #[param(value_type = Option<schema::NameQuery>)]
     queue: Option<String>,
     #[serde(rename = "type")]
+    #[param(value_type = Option<schema::NameQuery>)]
     kind: Option<String>,
     /// As in lists: `type:email.* since:2h`.
+    #[param(value_type = Option<schema::FilterQuery>)]
     filter: Option<String>,
     /// At most this many groups, up to 1,000.
     #[serde(default, deserialize_with = "number_or_text")]
+    #[param(value_type = Option<schema::PageLimit>)]
     limit: Option<String>,
 }
 
@@ -60,7 +65,7 @@ struct GroupsParams {
 ///
 /// Looks at up to 10,000 of those that match, the newest ones, and says whether these were all. The word
 /// `fingerprint:` of a filter names a group in lists and operations.
-#[utoipa::path(get, path = "/api/v1/dlq/groups", tag = "dead letters", params(GroupsParams),
+#[utoipa::path(get, path = "/api/v1/dlq/groups", operation_id = "group_dead_letters", tag = "dead letters", params(GroupsParams),
     responses((status = 200, description = "The groups, the largest first", body = DeadGroupsBody),
         (status = 400, description = "`malformed`: a parameter that cannot be read",
             body = Problem, content_type = "application/problem+json")))]
@@ -81,7 +86,7 @@ pub(crate) async fn look(state: &super::State, list: List) -> Result<DeadGroupsB
 }
 
 /// Send dead letters back to their queues
-#[utoipa::path(post, path = "/api/v1/dlq/retry", tag = "dead letters", request_body = DeadSelection,
+#[utoipa::path(post, path = "/api/v1/dlq/retry", operation_id = "retry_dead_letters", tag = "dead letters", request_body = DeadSelection,
     responses((status = 200, description = "How many", body = Affected),
         (status = 400, description = "`malformed`: a filter that is empty or cannot be read; the word is named",
             body = Problem, content_type = "application/problem+json")))]
@@ -101,13 +106,17 @@ async fn retry(State(state): Shared, JsonBytes(bytes): JsonBytes) -> Answer {
 #[into_params(parameter_in = Query)]
 struct ClearParams {
     /// Only these, with commas.
+    #[param(value_type = Option<schema::IdsQuery>)]
     ids: Option<String>,
+    #[param(value_type = Option<schema::NameQuery>)]
     queue: Option<String>,
     #[serde(rename = "type")]
+    #[param(value_type = Option<schema::NameQuery>)]
     kind: Option<String>,
     /// Part of the id, the type or the error.
     q: Option<String>,
     /// As in lists: `type:email.* error:timeout since:2h`.
+    #[param(value_type = Option<schema::FilterGiven>)]
     filter: Option<String>,
     /// Only count.
     #[serde(default)]
@@ -115,7 +124,7 @@ struct ClearParams {
 }
 
 /// Forget dead letters: all, or those that match
-#[utoipa::path(delete, path = "/api/v1/dlq", tag = "dead letters", params(ClearParams),
+#[utoipa::path(delete, path = "/api/v1/dlq", operation_id = "delete_dead_letters", tag = "dead letters", params(ClearParams),
     responses((status = 200, description = "How many", body = Affected),
         (status = 400, description = "`malformed`: a filter that is empty or cannot be read; the word is named",
             body = Problem, content_type = "application/problem+json")))]

@@ -14,51 +14,39 @@ mod websocket;
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::http::{HeaderMap, StatusCode};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass_proto::rest::{
-    ClosedBody, EventBody, GapBody, PositionBody, QueueDepthsBody, QueueEventBody, SystemMetricsBody,
-    TaskEventBody, WorkerEventBody,
-};
+use windlass_proto::rest::{Problem, schema};
 
 use super::Shared;
 use super::answer::Answer;
 use super::origin;
 use super::params::Params;
 use super::problem::Refused;
+use crate::server::budget::Account;
 use params::EventParams;
 pub(crate) use room::{Listens, Room};
 
-#[derive(utoipa::OpenApi)]
-#[openapi(components(schemas(
-    ClosedBody,
-    GapBody,
-    PositionBody,
-    QueueDepthsBody,
-    QueueEventBody,
-    SystemMetricsBody,
-    TaskEventBody,
-    WorkerEventBody
-)))]
-struct Bodies;
+pub(super) const SOCKET_PATH: &str = "/ws";
 
 pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
-    let bodies = <Bodies as utoipa::OpenApi>::openapi();
-    OpenApiRouter::with_openapi(bodies).routes(routes!(sse)).routes(routes!(websocket))
+    OpenApiRouter::new().routes(routes!(sse)).routes(routes!(websocket))
 }
 
 /// Live events as server-sent events
 ///
 /// Every event has its id and, as data, the same message as over the WebSocket. The header `Last-Event-ID`, which browsers send by
 /// themselves when they come back, goes before `last_id`.
-#[utoipa::path(get, path = "/api/v1/events", tag = "events", params(EventParams),
-    responses((status = 200, description = "Events until either side ends it", content_type = "text/event-stream", body = EventBody),
-        (status = 403, description = "The page that asks is of another origin"),
-        (status = 503, description = "Too many listen")))]
+#[utoipa::path(get, path = "/api/v1/events", operation_id = "stream_events", tag = "events",
+    params(EventParams, ("Last-Event-ID" = Option<schema::Unsigned64>, Header, description = "Goes before `last_id`")),
+    responses((status = 200, description = "Events until either side ends it", content_type = "text/event-stream", body = schema::Event),
+        (status = 403, description = "The page that asks is of another origin", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Too many listen", body = Problem, content_type = "application/problem+json")))]
 async fn sse(State(state): Shared, headers: HeaderMap, params: Params<EventParams>) -> Answer {
     origin::check(&headers, &state.settings.origins)?;
     let (filter, last_id) = params.0.check(headers.get("last-event-id"))?;
@@ -69,22 +57,24 @@ async fn sse(State(state): Shared, headers: HeaderMap, params: Params<EventParam
 /// Live events over a WebSocket
 ///
 /// Every message is one event as JSON text. Whatever the client sends is ignored but for pings and the close.
-#[utoipa::path(get, path = "/ws", tag = "events", params(EventParams),
-    responses((status = 101, description = "Events until either side closes", body = EventBody),
-        (status = 403, description = "The page that asks is of another origin"),
-        (status = 426, description = "No WebSocket was asked for"),
-        (status = 503, description = "Too many listen")))]
+#[utoipa::path(get, path = "/ws", operation_id = "open_websocket", tag = "events", params(EventParams),
+    responses((status = 101, description = "Events until either side closes, each an `EventBody` as text"),
+        (status = 403, description = "The page that asks is of another origin", body = Problem, content_type = "application/problem+json"),
+        (status = 426, description = "No WebSocket was asked for", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Too many listen", body = Problem, content_type = "application/problem+json")))]
 async fn websocket(
     State(state): Shared,
     headers: HeaderMap,
     params: Params<EventParams>,
+    account: Option<Extension<Arc<Account>>>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Answer {
     origin::check(&headers, &state.settings.origins)?;
     let (filter, last_id) = params.0.check(None)?;
     let upgrade = upgrade.map_err(|rejection| no_websocket(&rejection))?;
     let listener = state.broker.listen(filter, last_id)?;
-    Ok(websocket::answer(&state, upgrade, listener))
+    let account = account.map(|Extension(account)| account);
+    Ok(websocket::answer(&state, upgrade, listener, account))
 }
 
 fn no_websocket(rejection: &WebSocketUpgradeRejection) -> Refused {

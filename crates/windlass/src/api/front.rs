@@ -1,6 +1,7 @@
 //! What happens to every request, whatever it asks for: it gets an id, a time limit, and an answer even if its handler
 //! panics. One service does all of it, because each costs every request.
 
+mod charged;
 mod rest;
 
 use std::any::Any;
@@ -21,14 +22,16 @@ use axum::{BoxError, Router};
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tower::Service;
+use windlass_broker::Error;
 use windlass_core::Name;
 use windlass_core::limits::WAIT_MS_MAX;
 
-use self::rest::{Rest, Returned};
+use self::rest::{Left, Returned};
 use super::origin::Caller;
 use super::problem::{self, Refused, Unwritten};
-use super::{Listens, Room, State, claim, tasks};
+use super::{Listens, Room, State, claim, events, tasks};
 use crate::server::Lasting;
+use crate::server::budget::{Account, Budget};
 use crate::server::socket::Socket;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -55,25 +58,34 @@ struct Line {
     /// Its last answer is a stream of events.
     listens: AtomicBool,
     caller: Caller,
-    /// What was left unread of the body of the request under way.
-    rest: Mutex<Option<Rest>>,
+    /// Of the body of the request under way.
+    left: Mutex<Left>,
     /// `None` where requests do not come over a connection.
     socket: Option<Socket>,
+    account: Arc<Account>,
+    /// Whether the memory budget had no room for that body.
+    refused: AtomicBool,
 }
 
 impl Front {
     pub(super) fn new(routes: Router, state: Arc<State>) -> Self {
-        Self::on(routes, state, None)
+        let account = state.budget.without_connection();
+        Self::on(routes, state, None, account)
     }
 
-    fn on(routes: Router, state: Arc<State>, socket: Option<Socket>) -> Self {
-        let (timer, listens, caller, rest) = Default::default();
-        Self(Arc::new(Line { routes, state, timer, listens, caller, rest, socket }))
+    fn on(routes: Router, state: Arc<State>, socket: Option<Socket>, account: Arc<Account>) -> Self {
+        let (timer, listens, caller, left, refused) = Default::default();
+        let line = Line { routes, state, timer, listens, caller, left, socket, account, refused };
+        Self(Arc::new(line))
     }
 
     /// For a connection, which has one request at a time.
-    pub(crate) fn for_connection(&self, socket: &Socket) -> Self {
-        Self::on(self.0.routes.clone(), self.0.state.clone(), Some(socket.clone()))
+    pub(crate) fn for_connection(&self, socket: &Socket, account: &Arc<Account>) -> Self {
+        Self::on(self.0.routes.clone(), self.0.state.clone(), Some(socket.clone()), Arc::clone(account))
+    }
+
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.0.state.budget
     }
 
     /// Where the connection should go on, if what it carries from now on is events.
@@ -104,11 +116,15 @@ where
             && request.uri() == tasks::PATH
             && !request.headers().contains_key(ORIGIN);
         let asks_first = request.headers().contains_key(EXPECT);
+        let shows = request.method() == Method::GET && is_look(request.uri().path());
         let mut request = request.map(|body| Returned::new(body, line.clone()));
         if request.uri().path() == claim::PATH
             && let Some(socket) = &line.socket
         {
             request.extensions_mut().insert(socket.clone());
+        }
+        if request.uri().path() == events::SOCKET_PATH {
+            request.extensions_mut().insert(Arc::clone(&line.account));
         }
         Box::pin(async move {
             let answering = AssertUnwindSafe(async {
@@ -118,7 +134,10 @@ where
                 } else if submits {
                     Ok(tasks::submit_request(&line.state, request).await)
                 } else {
-                    let answer = line.routes.clone().call(request).await;
+                    let answer = match shows {
+                        true => charged::look(&line, request).await,
+                        false => line.routes.clone().call(request).await,
+                    };
                     if let Ok(response) = &answer
                         && response.extensions().get::<Listens>().is_some()
                     {
@@ -137,12 +156,20 @@ where
                     None => timed_out(&line.state),
                 }
             };
-            let rest = line.rest.lock().take();
+            let overloaded = line.refused.swap(false, Ordering::Relaxed);
+            if overloaded {
+                response = Refused::from(Error::Busy).into_response();
+            }
+            let Left { rest, purse } = std::mem::take(&mut *line.left.lock());
             if let Some(rest) = rest
-                && (asks_first || !rest::read(rest).await)
+                && (overloaded || asks_first || !rest::read(rest).await)
             {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
+            if !shows {
+                response = charged::count(response, &line.account);
+            }
+            drop(purse);
             finish(&mut response, id);
             Ok(response)
         })
@@ -177,6 +204,13 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
     let number: u64 = rand::random();
     let text: [u8; 16] = std::array::from_fn(|i| DIGITS[(number >> (60 - 4 * i)) as usize & 15]);
     HeaderValue::from_bytes(&text).expect("hex digits are a header value")
+}
+
+/// Whether a path shows tasks, which may be large. Probes and metrics are answered in any case.
+fn is_look(path: &str) -> bool {
+    path.starts_with("/api/v1/tasks")
+        || path.starts_with("/api/v1/dlq")
+        || path.starts_with("/api/v1/workflows")
 }
 
 /// How much longer a request may take because it may wait for something to happen.

@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_core::Name;
 use windlass_core::flow::Scope;
-use windlass_proto::rest::{Invalid, LimitBody, LimitInput, LimitPage, Problem, decode, read_scope};
+use windlass_proto::rest::{Invalid, LimitBody, LimitInput, LimitPage, Problem, decode, read_scope, schema};
 use windlass_store::ListLimits;
 
 use super::answer::{self, Answer};
@@ -22,8 +22,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 }
 
 /// Set or change a limit; it holds from the next claim on
-#[utoipa::path(put, path = "/api/v1/limits/{scope}/{name}", tag = "limits",
-    params(("scope" = String, Path, description = "`queue`, `type` or `key`"), ("name" = String, Path)),
+#[utoipa::path(put, path = "/api/v1/limits/{scope}/{name}", operation_id = "set_limit", tag = "limits",
+    params(("scope" = schema::LimitScope, Path, description = "`queue`, `type` or `key`"), ("name" = schema::Name, Path)),
     request_body = LimitInput,
     responses((status = 201, description = "The new limit", body = LimitBody),
         (status = 200, description = "The limit as it is from now on", body = LimitBody),
@@ -39,8 +39,8 @@ async fn put(State(state): Shared, PathLimit(scope, name): PathLimit, JsonBytes(
 }
 
 /// One limit, with what waits and runs under it
-#[utoipa::path(get, path = "/api/v1/limits/{scope}/{name}", tag = "limits",
-    params(("scope" = String, Path, description = "`queue`, `type` or `key`"), ("name" = String, Path)),
+#[utoipa::path(get, path = "/api/v1/limits/{scope}/{name}", operation_id = "get_limit", tag = "limits",
+    params(("scope" = schema::LimitScope, Path, description = "`queue`, `type` or `key`"), ("name" = schema::Name, Path)),
     responses((status = 200, description = "The limit", body = LimitBody),
         (status = 400, description = "`malformed`: no such scope, or not a name", body = Problem,
             content_type = "application/problem+json"),
@@ -50,8 +50,8 @@ async fn get(State(state): Shared, PathLimit(scope, name): PathLimit) -> Answer 
 }
 
 /// Remove a limit
-#[utoipa::path(delete, path = "/api/v1/limits/{scope}/{name}", tag = "limits",
-    params(("scope" = String, Path, description = "`queue`, `type` or `key`"), ("name" = String, Path)),
+#[utoipa::path(delete, path = "/api/v1/limits/{scope}/{name}", operation_id = "remove_limit", tag = "limits",
+    params(("scope" = schema::LimitScope, Path, description = "`queue`, `type` or `key`"), ("name" = schema::Name, Path)),
     responses((status = 204, description = "Nothing is limited any more"),
         (status = 400, description = "`malformed`: no such scope, or not a name", body = Problem,
             content_type = "application/problem+json"),
@@ -66,15 +66,18 @@ async fn delete(State(state): Shared, PathLimit(scope, name): PathLimit) -> Answ
 #[into_params(parameter_in = Query)]
 struct ListParams {
     /// Only of `queue`, `type` or `key`.
+    #[param(value_type = Option<schema::ScopeQuery>)]
     scope: Option<String>,
     /// At most this many, up to 1,000.
+    #[param(value_type = Option<schema::PageLimit>)]
     limit: Option<String>,
     /// From the page before.
+    #[param(value_type = Option<schema::Cursor>)]
     cursor: Option<String>,
 }
 
 /// List limits, in order of scope and name
-#[utoipa::path(get, path = "/api/v1/limits", tag = "limits", params(ListParams),
+#[utoipa::path(get, path = "/api/v1/limits", operation_id = "list_limits", tag = "limits", params(ListParams),
     responses((status = 200, description = "A page of limits", body = LimitPage)))]
 async fn list(State(state): Shared, Params(params): Params<ListParams>) -> Answer {
     let scope = params.scope.as_deref().filter(|word| !word.is_empty()).map(read_scope).transpose()?;

@@ -24,6 +24,7 @@ use windlass_core::StateName;
 
 use super::problem::Refused;
 use super::{Shared, front, now_ms};
+use crate::server::budget::Usage;
 use text::Text;
 
 /// How long the page waits for the store. After that it shows that the store does not answer.
@@ -34,8 +35,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 }
 
 /// Metrics for Prometheus
-#[utoipa::path(get, path = "/metrics", tag = "system",
-    responses((status = 200, description = "Text format 0.0.4", content_type = "text/plain")))]
+#[utoipa::path(get, path = "/metrics", operation_id = "get_metrics", tag = "system",
+    responses((status = 200, description = "Text format 0.0.4", body = String, content_type = "text/plain")))]
 async fn metrics(State(state): Shared) -> Result<Response, Refused> {
     let broker = &state.broker;
     let asked = async { broker.stats().await.ok().zip(broker.all_queues().await.ok()) };
@@ -54,6 +55,7 @@ async fn metrics(State(state): Shared) -> Result<Response, Refused> {
         tasks(&mut text, stats);
     }
     system(&mut text, &state.counters);
+    memory(&mut text, &state.budget.usage());
     events(&mut text, &broker.audience());
     let dropped = broker.settings().tracer.as_ref().map_or(0, |tracer| tracer.dropped());
     text.counter("taskqueue_spans_dropped_total", "Spans that did not reach the collector.", dropped);
@@ -87,6 +89,16 @@ fn system(text: &mut Text, counters: &front::Counters) {
     text.counter("taskqueue_http_panics_total", "Requests whose handler panicked.", panics);
     let timeouts = counters.timeouts.load(Ordering::Relaxed);
     text.counter("taskqueue_http_timeouts_total", "Requests given up.", timeouts);
+}
+
+fn memory(text: &mut Text, usage: &Usage) {
+    let limit = "Memory for bodies under way, answers not taken yet and listeners.";
+    text.gauge("taskqueue_memory_budget_bytes", limit, usage.limit);
+    text.gauge("taskqueue_memory_budget_used_bytes", "How much of that budget is in use.", usage.used);
+    let cut = "Connections that were cut because the budget was short and they were slow.";
+    text.counter("taskqueue_memory_budget_cut_total", cut, usage.cut);
+    let refused = "Requests and connections that were refused because the budget was used up.";
+    text.counter("taskqueue_memory_budget_refused_total", refused, usage.refused);
 }
 
 fn events(text: &mut Text, audience: &Audience) {

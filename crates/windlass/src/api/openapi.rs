@@ -1,5 +1,9 @@
 //! The OpenAPI document, made from the handlers, and a page to read it that needs no network.
 
+mod complete;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use axum::Router;
@@ -12,6 +16,7 @@ use axum::routing::get;
 use bytes::Bytes;
 use utoipa::OpenApi;
 use utoipa_swagger_ui::Config;
+use windlass_proto::rest::schema;
 
 use super::State;
 use super::problem::Refused;
@@ -19,19 +24,31 @@ use super::problem::Refused;
 const DOCUMENT: &str = "/api/openapi.json";
 
 #[derive(OpenApi)]
-#[openapi(info(
-    title = "Windlass",
-    description = "A durable task queue.",
-    license(name = "MIT OR Apache-2.0")
-))]
+#[openapi(
+    info(
+        title = "Windlass",
+        description = "A durable task queue. Whole numbers are written without a point, times as in RFC 3339, and lengths of text are \
+            counted in bytes of UTF-8.",
+        license(name = "MIT OR Apache-2.0")
+    ),
+    paths(openapi)
+)]
 struct Description;
 
+/// This document
+#[utoipa::path(get, path = "/api/openapi.json", operation_id = "get_openapi", tag = "system",
+    responses((status = 200, description = "OpenAPI 3.1", body = utoipa::openapi::Object)))]
+#[expect(dead_code, reason = "the route answers with the text of the finished document")]
+fn openapi() {}
+
 pub(super) fn describe() -> utoipa::openapi::OpenApi {
-    Description::openapi()
+    let mut document = Description::openapi();
+    document.components.get_or_insert_default().schemas.extend(schema::components());
+    document
 }
 
 pub(super) fn routes(document: &utoipa::openapi::OpenApi) -> Router<Arc<State>> {
-    let text = Bytes::from(document.to_json().expect("the document is made of strings and numbers"));
+    let text = Bytes::from(complete::complete(document).to_string());
     let json = move || {
         let text = text.clone();
         async move { ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], text) }

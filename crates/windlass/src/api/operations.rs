@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 use windlass_broker::Preview;
 use windlass_core::operation::Order;
 use windlass_proto::rest::{
-    Invalid, OperationBody, OperationInput, OperationPage, PreviewBody, Problem, decode,
+    Invalid, OperationBody, OperationInput, OperationPage, PreviewBody, Problem, decode, schema,
 };
 use windlass_store::ListOperations;
 
@@ -25,7 +25,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 }
 
 /// Do something with all tasks that match a filter
-#[utoipa::path(post, path = "/api/v1/operations", tag = "operations", request_body = OperationInput,
+#[utoipa::path(post, path = "/api/v1/operations", operation_id = "start_operation", tag = "operations", request_body = OperationInput,
     responses((status = 202, description = "It has begun, and goes on by itself", body = OperationBody),
         (status = 200, description = "With `dry_run`: what it would find", body = PreviewBody),
         (status = 400, description = "`malformed`: a filter that is empty or cannot be read; the word is named",
@@ -76,13 +76,15 @@ struct ListParams {
     #[serde(default)]
     running: bool,
     /// At most this many, up to 1,000.
+    #[param(value_type = Option<schema::PageLimit>)]
     limit: Option<String>,
     /// From the page before.
+    #[param(value_type = Option<schema::Cursor>)]
     cursor: Option<String>,
 }
 
 /// List operations, newest first; they are kept for 90 days, the last 1,000
-#[utoipa::path(get, path = "/api/v1/operations", tag = "operations", params(ListParams),
+#[utoipa::path(get, path = "/api/v1/operations", operation_id = "list_operations", tag = "operations", params(ListParams),
     responses((status = 200, description = "A page of operations", body = OperationPage)))]
 async fn list(State(state): Shared, Params(params): Params<ListParams>) -> Answer {
     let limit = limit(params.limit)?;
@@ -105,7 +107,7 @@ pub(crate) async fn page(
 }
 
 /// How far an operation is
-#[utoipa::path(get, path = "/api/v1/operations/{id}", tag = "operations", params(("id" = String, Path)),
+#[utoipa::path(get, path = "/api/v1/operations/{id}", operation_id = "get_operation", tag = "operations", params(("id" = schema::Name, Path)),
     responses((status = 200, description = "The operation", body = OperationBody),
         (status = 404, description = "`not_found`", body = Problem, content_type = "application/problem+json")))]
 async fn get(State(state): Shared, PathOperation(id): PathOperation) -> Answer {
@@ -113,7 +115,7 @@ async fn get(State(state): Shared, PathOperation(id): PathOperation) -> Answer {
 }
 
 /// End an operation where it is; what it changed stays changed
-#[utoipa::path(post, path = "/api/v1/operations/{id}/cancel", tag = "operations", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/operations/{id}/cancel", operation_id = "cancel_operation", tag = "operations", params(("id" = schema::Name, Path)),
     responses((status = 200, description = "The cancelled operation", body = OperationBody),
         (status = 404, description = "`not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "`operation_ended`", body = Problem,

@@ -10,6 +10,7 @@ use windlass_broker::{Broker, Error, Extension, Failed};
 use windlass_core::{TaskId, Token};
 use windlass_proto::rest::{
     CompleteBody, ExtendBody, Extended, Extending, FailBody, OutcomeBody, Problem, ReleaseBody, Time, decode,
+    schema,
 };
 
 use super::Shared;
@@ -31,7 +32,7 @@ pub(crate) fn token(lease: &str) -> Result<Token, Error> {
 }
 
 /// Keep a task for longer, report progress and save a checkpoint
-#[utoipa::path(post, path = "/api/v1/tasks/{id}/extend", tag = "workers", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/tasks/{id}/extend", operation_id = "extend_task", tag = "workers", params(("id" = schema::TaskId, Path)),
     request_body = ExtendBody,
     responses((status = 200, description = "How long the lease lasts now", body = Extended),
         (status = 409, description = "`lease_lost`", body = Problem, content_type = "application/problem+json")))]
@@ -68,7 +69,7 @@ pub(crate) async fn save(broker: &Broker, id: &TaskId, token: Token, bytes: Byte
 }
 
 /// Report success
-#[utoipa::path(post, path = "/api/v1/tasks/{id}/complete", tag = "workers", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/tasks/{id}/complete", operation_id = "complete_task", tag = "workers", params(("id" = schema::TaskId, Path)),
     request_body = CompleteBody,
     responses((status = 200, description = "Completed, now or by the same lease before", body = OutcomeBody),
         (status = 409, description = "`lease_lost`", body = Problem, content_type = "application/problem+json")))]
@@ -81,7 +82,7 @@ async fn complete(State(state): Shared, PathId(id): PathId, JsonBytes(bytes): Js
 }
 
 /// Report failure
-#[utoipa::path(post, path = "/api/v1/tasks/{id}/fail", tag = "workers", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/tasks/{id}/fail", operation_id = "fail_task", tag = "workers", params(("id" = schema::TaskId, Path)),
     request_body = FailBody,
     responses((status = 200, description = "Retrying, or a dead letter", body = OutcomeBody),
         (status = 409, description = "`lease_lost`", body = Problem, content_type = "application/problem+json")))]
@@ -96,7 +97,7 @@ async fn fail(State(state): Shared, PathId(id): PathId, JsonBytes(bytes): JsonBy
 }
 
 /// Give a task back without using up an attempt
-#[utoipa::path(post, path = "/api/v1/tasks/{id}/release", tag = "workers", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/tasks/{id}/release", operation_id = "release_task", tag = "workers", params(("id" = schema::TaskId, Path)),
     request_body = ReleaseBody,
     responses((status = 200, description = "Pending or scheduled again", body = OutcomeBody),
         (status = 409, description = "`lease_lost`", body = Problem, content_type = "application/problem+json")))]

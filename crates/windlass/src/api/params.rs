@@ -9,7 +9,7 @@ use serde::de::{DeserializeOwned, Deserializer, Visitor};
 use windlass_core::flow::Scope;
 use windlass_core::limits::{PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use windlass_core::{Filter, Name, StateName, TaskId};
-use windlass_proto::rest::{Fault, Invalid, Time, read_scope};
+use windlass_proto::rest::{Fault, Invalid, Time, read_scope, schema};
 use windlass_store::List;
 
 use super::cursor;
@@ -123,8 +123,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
 pub(crate) struct PageParams {
     /// At most this many, up to 1,000.
     #[serde(default, deserialize_with = "number_or_text")]
+    #[param(value_type = Option<schema::PageLimit>)]
     limit: Option<String>,
     /// From the page before.
+    #[param(value_type = Option<schema::Cursor>)]
     cursor: Option<String>,
 }
 
@@ -143,8 +145,10 @@ impl PageParams {
 pub(super) struct NamesParams {
     /// At most this many, up to 1,000, which is also the default.
     #[serde(default, deserialize_with = "number_or_text")]
+    #[param(value_type = Option<schema::PageLimit>)]
     limit: Option<String>,
     /// From the page before.
+    #[param(value_type = Option<schema::Cursor>)]
     cursor: Option<String>,
 }
 
@@ -162,23 +166,33 @@ impl NamesParams {
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListParams {
     /// One or more states, with commas.
+    #[param(value_type = Option<schema::StatesQuery>)]
     state: Option<String>,
+    #[param(value_type = Option<schema::NameQuery>)]
     queue: Option<String>,
     #[serde(rename = "type")]
+    #[param(value_type = Option<schema::NameQuery>)]
     kind: Option<String>,
     /// Whose share and limit it counts towards.
+    #[param(value_type = Option<schema::NameQuery>)]
     key: Option<String>,
+    #[param(value_type = Option<schema::NameQuery>)]
     worker_id: Option<String>,
     /// Part of the id, the type or the error.
     q: Option<String>,
+    #[param(value_type = Option<schema::TimeQuery>)]
     created_after: Option<String>,
+    #[param(value_type = Option<schema::TimeQuery>)]
     created_before: Option<String>,
     /// All of this in one line, as `state:dead_letter type:email.* error:timeout since:2h`; see `docs/operations.md`.
+    #[param(value_type = Option<schema::FilterQuery>)]
     filter: Option<String>,
     /// At most this many, up to 1,000.
     #[serde(default, deserialize_with = "number_or_text")]
+    #[param(value_type = Option<schema::PageLimit>)]
     limit: Option<String>,
     /// From the page before.
+    #[param(value_type = Option<schema::Cursor>)]
     cursor: Option<String>,
 }
 
@@ -275,18 +289,30 @@ fn states(text: &str) -> Result<Vec<StateName>, Invalid> {
 /// Too many is as many as possible.
 pub(super) fn limit(text: Option<String>) -> Result<usize, Invalid> {
     let Some(text) = text else { return Ok(PAGE_ROWS_DEFAULT) };
-    let number: u128 =
-        text.parse().map_err(|_| Invalid::malformed("limit", "must be a whole number from 1 on"))?;
-    match number {
-        0 => Err(Invalid::out_of_range("limit", "must be at least 1")),
-        _ => Ok(usize::try_from(number).unwrap_or(usize::MAX).min(PAGE_ROWS_MAX)),
+    count("limit", &text, PAGE_ROWS_MAX)
+}
+
+/// A whole number from 1 on. Too many is as many as possible.
+pub(super) fn count(field: &'static str, text: &str, most: usize) -> Result<usize, Invalid> {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Invalid::malformed(field, "must be a whole number from 1 on"));
+    }
+    match text.parse().unwrap_or(usize::MAX) {
+        0 => Err(Invalid::out_of_range(field, "must be at least 1")),
+        number => Ok(number.min(most)),
     }
 }
+
+/// The digits that every number of 64 bits has room for.
+const SPAN_DIGITS_MAX: usize = 19;
 
 /// A span like `30s`, `500ms`, `2m` or `1h`; a bare number is in seconds.
 pub(super) fn span_ms(field: &'static str, text: &str) -> Result<u64, Invalid> {
     let refused = || Invalid::malformed(field, "must be a span like 30s, 500ms or 2m");
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    if digits > SPAN_DIGITS_MAX {
+        return Err(refused());
+    }
     let number: u64 = text[..digits].parse().map_err(|_| refused())?;
     let unit = match &text[digits..] {
         "ms" => 1,
@@ -328,6 +354,7 @@ mod tests {
         let read = |text: &str| limit(Some(text.to_owned())).ok();
         assert_eq!(read("1000000000"), Some(PAGE_ROWS_MAX));
         assert_eq!(read("5"), Some(5));
-        assert_eq!(["0", "-1", "x", "1.5"].map(read), [None; 4]);
+        assert_eq!(read(&"9".repeat(50)), Some(PAGE_ROWS_MAX));
+        assert_eq!(["", "0", "-1", "+1", "x", "1.5"].map(read), [None; 6]);
     }
 }

@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_client::show;
 use windlass_core::StateName;
-use windlass_proto::rest::{Affected, QueueBody, QueuesBody};
+use windlass_proto::rest::{Affected, QueueBody, QueuesBody, schema};
 use windlass_store::ListQueues;
 
 use super::answer::{self, Answer};
@@ -26,7 +26,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 }
 
 /// Queues, in order of name
-#[utoipa::path(get, path = "/api/v1/queues", tag = "queues", params(NamesParams),
+#[utoipa::path(get, path = "/api/v1/queues", operation_id = "list_queues", tag = "queues", params(NamesParams),
     responses((status = 200, description = "A page of queues", body = QueuesBody)))]
 async fn list(State(state): Shared, Params(params): Params<NamesParams>) -> Answer {
     let (after, limit) = params.check()?;
@@ -48,21 +48,21 @@ pub(crate) async fn page(
 }
 
 /// One queue
-#[utoipa::path(get, path = "/api/v1/queues/{name}", tag = "queues", params(("name" = String, Path)),
+#[utoipa::path(get, path = "/api/v1/queues/{name}", operation_id = "get_queue", tag = "queues", params(("name" = schema::Name, Path)),
     responses((status = 200, description = "The queue", body = QueueBody)))]
 async fn get(State(state): Shared, PathName(name): PathName) -> Answer {
     answer::ok(&show::queue(state.broker.queue(&name).await?, now_ms()))
 }
 
 /// Give out no tasks of a queue
-#[utoipa::path(post, path = "/api/v1/queues/{name}/pause", tag = "queues", params(("name" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/queues/{name}/pause", operation_id = "pause_queue", tag = "queues", params(("name" = schema::Name, Path)),
     responses((status = 200, description = "The paused queue", body = QueueBody)))]
 async fn pause(State(state): Shared, PathName(name): PathName) -> Answer {
     answer::ok(&show::queue(state.broker.pause_queue(&name).await?, now_ms()))
 }
 
 /// Give out tasks again
-#[utoipa::path(post, path = "/api/v1/queues/{name}/resume", tag = "queues", params(("name" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/queues/{name}/resume", operation_id = "resume_queue", tag = "queues", params(("name" = schema::Name, Path)),
     responses((status = 200, description = "The resumed queue", body = QueueBody)))]
 async fn resume(State(state): Shared, PathName(name): PathName) -> Answer {
     answer::ok(&show::queue(state.broker.resume_queue(&name).await?, now_ms()))
@@ -78,8 +78,8 @@ struct PurgeParams {
 }
 
 /// Forget the pending tasks of a queue
-#[utoipa::path(delete, path = "/api/v1/queues/{name}/tasks", tag = "queues",
-    params(("name" = String, Path), PurgeParams),
+#[utoipa::path(delete, path = "/api/v1/queues/{name}/tasks", operation_id = "purge_queue", tag = "queues",
+    params(("name" = schema::Name, Path), PurgeParams),
     responses((status = 200, description = "How many", body = Affected)))]
 async fn purge(
     State(state): Shared,

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use serde::Deserialize;
+use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_broker::{RangeRequest, Series};
 use windlass_core::Name;
-use windlass_proto::rest::{Figure, Invalid, RangeBody, Time};
+use windlass_proto::rest::{Figure, Invalid, Problem, RangeBody, Time, schema};
 
 use super::Shared;
 use super::answer::{self, Answer};
@@ -23,16 +24,27 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 #[into_params(parameter_in = Query)]
 struct RangeParams {
     /// Names with commas, all if not given; see `docs/metrics.md`.
+    #[param(schema_with = series_names)]
     series: Option<String>,
     /// RFC 3339; ten minutes before `to` if not given, and a week ago at most.
+    #[param(value_type = Option<schema::TimeQuery>)]
     from: Option<String>,
     /// RFC 3339; now if not given.
+    #[param(value_type = Option<schema::TimeQuery>)]
     to: Option<String>,
     /// `10s`, `5m`, or a number of seconds. The answer has this step or a larger one, so that it has at most 1,000 points and
     /// reaches as far back as was asked.
+    #[param(value_type = Option<schema::StepQuery>)]
     step: Option<String>,
     /// One queue alone: submitted, completed, failed, pending, running.
+    #[param(value_type = Option<schema::NameQuery>)]
     queue: Option<String>,
+}
+
+/// Names of series with commas, as a pattern.
+fn series_names() -> Object {
+    let words = schema::words_or_none(&Series::ALL.map(Series::as_str));
+    ObjectBuilder::from(Object::with_type(Type::String)).pattern(Some(format!("^{words}$"))).build()
 }
 
 impl RangeParams {
@@ -68,8 +80,10 @@ fn series(words: &str) -> Result<Vec<Series>, Invalid> {
 }
 
 /// Figures of the last ten minutes, hours or days
-#[utoipa::path(get, path = "/api/v1/metrics/range", tag = "system", params(RangeParams),
-    responses((status = 200, description = "One figure per step", body = RangeBody)))]
+#[utoipa::path(get, path = "/api/v1/metrics/range", operation_id = "get_metrics_range", tag = "system", params(RangeParams),
+    responses((status = 200, description = "One figure per step", body = RangeBody),
+        (status = 404, description = "`not_found`: there is no such queue", body = Problem,
+            content_type = "application/problem+json")))]
 async fn range(State(state): Shared, Params(params): Params<RangeParams>) -> Answer {
     let request = params.check()?;
     let range = state.broker.range(&request).await?;

@@ -13,13 +13,13 @@ use windlass_core::limits::{SCHEDULE_FIRES_KEPT_MAX, SCHEDULE_PREVIEW_MAX};
 use windlass_core::schedule::Definition;
 use windlass_proto::rest::{
     FireBody, FiresBody, Invalid, Problem, ScheduleBody, ScheduleCheck, ScheduleInput, SchedulePage,
-    SlotsBody, TaskBody, decode,
+    SlotsBody, TaskBody, decode, schema,
 };
 use windlass_store::ListSchedules;
 
 use super::answer::{self, Answer};
 use super::body::JsonBytes;
-use super::params::{Params, PathSchedule, limit, parsed};
+use super::params::{Params, PathSchedule, count, limit};
 use super::problem::Refused;
 use super::{Shared, cursor, now_ms};
 
@@ -38,7 +38,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 }
 
 /// Make a schedule
-#[utoipa::path(post, path = "/api/v1/schedules", tag = "schedules", request_body = ScheduleInput,
+#[utoipa::path(post, path = "/api/v1/schedules", operation_id = "create_schedule", tag = "schedules", request_body = ScheduleInput,
     responses((status = 201, description = "The new schedule", body = ScheduleBody),
         (status = 409, description = "`schedule_exists`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "A pattern, a time zone or a number that is not possible; the field is named",
@@ -50,7 +50,7 @@ async fn create(State(state): Shared, JsonBytes(bytes): JsonBytes) -> Answer {
 }
 
 /// Make a schedule, or give it another definition
-#[utoipa::path(put, path = "/api/v1/schedules/{id}", tag = "schedules", params(("id" = String, Path)),
+#[utoipa::path(put, path = "/api/v1/schedules/{id}", operation_id = "put_schedule", tag = "schedules", params(("id" = schema::ScheduleId, Path)),
     request_body = ScheduleInput,
     responses((status = 201, description = "The new schedule", body = ScheduleBody),
         (status = 200, description = "The schedule as it is from now on; its history stays", body = ScheduleBody),
@@ -77,13 +77,15 @@ pub(crate) fn given(state: &super::State, id: Option<Name>) -> ScheduleCheck {
 #[into_params(parameter_in = Query)]
 struct ListParams {
     /// At most this many, up to 1,000.
+    #[param(value_type = Option<schema::PageLimit>)]
     limit: Option<String>,
     /// From the page before.
+    #[param(value_type = Option<schema::Cursor>)]
     cursor: Option<String>,
 }
 
 /// List schedules, in order of id
-#[utoipa::path(get, path = "/api/v1/schedules", tag = "schedules", params(ListParams),
+#[utoipa::path(get, path = "/api/v1/schedules", operation_id = "list_schedules", tag = "schedules", params(ListParams),
     responses((status = 200, description = "A page of schedules", body = SchedulePage)))]
 async fn list(State(state): Shared, Params(params): Params<ListParams>) -> Answer {
     let limit = limit(params.limit)?;
@@ -98,7 +100,7 @@ async fn list(State(state): Shared, Params(params): Params<ListParams>) -> Answe
 }
 
 /// One schedule, with what it is about to do
-#[utoipa::path(get, path = "/api/v1/schedules/{id}", tag = "schedules", params(("id" = String, Path)),
+#[utoipa::path(get, path = "/api/v1/schedules/{id}", operation_id = "get_schedule", tag = "schedules", params(("id" = schema::Name, Path)),
     responses((status = 200, description = "The schedule", body = ScheduleBody),
         (status = 404, description = "`not_found`", body = Problem, content_type = "application/problem+json")))]
 async fn get(State(state): Shared, PathSchedule(id): PathSchedule) -> Answer {
@@ -106,7 +108,7 @@ async fn get(State(state): Shared, PathSchedule(id): PathSchedule) -> Answer {
 }
 
 /// Forget a schedule; tasks that it made stay
-#[utoipa::path(delete, path = "/api/v1/schedules/{id}", tag = "schedules", params(("id" = String, Path)),
+#[utoipa::path(delete, path = "/api/v1/schedules/{id}", operation_id = "delete_schedule", tag = "schedules", params(("id" = schema::Name, Path)),
     responses((status = 204, description = "Forgotten"),
         (status = 404, description = "`not_found`", body = Problem, content_type = "application/problem+json")))]
 async fn delete(State(state): Shared, PathSchedule(id): PathSchedule) -> Answer {
@@ -115,21 +117,21 @@ async fn delete(State(state): Shared, PathSchedule(id): PathSchedule) -> Answer 
 }
 
 /// Make a task of it now, whatever its slots and rules say
-#[utoipa::path(post, path = "/api/v1/schedules/{id}/run", tag = "schedules", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/schedules/{id}/run", operation_id = "run_schedule", tag = "schedules", params(("id" = schema::Name, Path)),
     responses((status = 201, description = "The new task", body = TaskBody)))]
 async fn run(State(state): Shared, PathSchedule(id): PathSchedule) -> Answer {
     answer::task(StatusCode::CREATED, &state.broker.run_schedule(&id).await?)
 }
 
 /// Let it fire no more until it is resumed
-#[utoipa::path(post, path = "/api/v1/schedules/{id}/pause", tag = "schedules", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/schedules/{id}/pause", operation_id = "pause_schedule", tag = "schedules", params(("id" = schema::Name, Path)),
     responses((status = 200, description = "The paused schedule", body = ScheduleBody)))]
 async fn pause(State(state): Shared, PathSchedule(id): PathSchedule) -> Answer {
     answer::ok(&show::schedule(state.broker.pause_schedule(&id).await?))
 }
 
 /// Let it fire again, from now on
-#[utoipa::path(post, path = "/api/v1/schedules/{id}/resume", tag = "schedules", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/schedules/{id}/resume", operation_id = "resume_schedule", tag = "schedules", params(("id" = schema::Name, Path)),
     responses((status = 200, description = "The resumed schedule", body = ScheduleBody)))]
 async fn resume(State(state): Shared, PathSchedule(id): PathSchedule) -> Answer {
     answer::ok(&show::schedule(state.broker.resume_schedule(&id).await?))
@@ -140,18 +142,20 @@ async fn resume(State(state): Shared, PathSchedule(id): PathSchedule) -> Answer 
 #[into_params(parameter_in = Query)]
 struct NextParams {
     /// How many, 5 unless given, up to 100.
+    #[param(value_type = Option<schema::SlotCount>)]
     count: Option<String>,
 }
 
 /// The next slots
-#[utoipa::path(get, path = "/api/v1/schedules/{id}/next", tag = "schedules", params(("id" = String, Path), NextParams),
+#[utoipa::path(get, path = "/api/v1/schedules/{id}/next", operation_id = "list_schedule_slots", tag = "schedules", params(("id" = schema::Name, Path), NextParams),
     responses((status = 200, description = "Earliest first, as if it were not paused", body = SlotsBody)))]
 async fn next(
     State(state): Shared,
     PathSchedule(id): PathSchedule,
     Params(params): Params<NextParams>,
 ) -> Answer {
-    answer::ok(&slots(&state, &id, parsed("count", params.count)?).await?)
+    let count = params.count.map(|text| count("count", &text, SCHEDULE_PREVIEW_MAX)).transpose()?;
+    answer::ok(&slots(&state, &id, count.map(|count| count as u64)).await?)
 }
 
 pub(crate) async fn slots(state: &super::State, id: &Name, count: Option<u64>) -> Result<SlotsBody, Refused> {
@@ -168,11 +172,12 @@ pub(crate) async fn slots(state: &super::State, id: &Name, count: Option<u64>) -
 #[into_params(parameter_in = Query)]
 struct FiresParams {
     /// At most this many; the last 100 are kept.
+    #[param(value_type = Option<schema::PageLimit>)]
     limit: Option<String>,
 }
 
 /// The last fires and what became of them, newest first
-#[utoipa::path(get, path = "/api/v1/schedules/{id}/fires", tag = "schedules", params(("id" = String, Path), FiresParams),
+#[utoipa::path(get, path = "/api/v1/schedules/{id}/fires", operation_id = "list_schedule_fires", tag = "schedules", params(("id" = schema::Name, Path), FiresParams),
     responses((status = 200, description = "The fires", body = FiresBody)))]
 async fn fires(
     State(state): Shared,

@@ -17,7 +17,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 }
 
 /// Counts, rates and workers
-#[utoipa::path(get, path = "/api/v1/stats", tag = "system",
+#[utoipa::path(get, path = "/api/v1/stats", operation_id = "get_stats", tag = "system",
     responses((status = 200, description = "The numbers", body = StatsBody)))]
 async fn stats(State(state): Shared) -> Answer {
     answer::ok(&look(&state).await?)

@@ -16,7 +16,7 @@ use windlass_client::show;
 use windlass_core::TaskId;
 use windlass_core::trace::{self, Context};
 use windlass_proto::rest::{
-    AttemptsBody, ExplanationBody, Problem, Submission, SubmitBody, TaskBody, TaskPage, decode,
+    AttemptsBody, ExplanationBody, Problem, Submission, SubmitBody, TaskBody, TaskPage, decode, schema,
 };
 use windlass_store::Page;
 
@@ -43,8 +43,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 
 /// Submit a task
 #[utoipa::path(
-    post, path = "/api/v1/tasks", tag = "tasks", request_body = SubmitBody,
-    params(("Idempotency-Key" = Option<String>, Header,
+    post, path = "/api/v1/tasks", operation_id = "submit_task", tag = "tasks", request_body = SubmitBody,
+    params(("Idempotency-Key" = Option<schema::IdempotencyKey>, Header,
         description = "Makes a repeated request harmless; not needed when the body has an id"),
         ("traceparent" = Option<String>, Header,
             description = "W3C Trace Context, for a task without one in its metadata; taken if the broker makes traces")),
@@ -117,11 +117,12 @@ pub(super) fn refused(error: Error, by_key: bool) -> Refused {
 }
 
 /// List tasks, newest first
-#[utoipa::path(get, path = "/api/v1/tasks", tag = "tasks", params(ListParams),
+#[utoipa::path(get, path = "/api/v1/tasks", operation_id = "list_tasks", tag = "tasks", params(ListParams),
     responses((status = 200, description = "A page of tasks", body = TaskPage)))]
 async fn list(State(state): Shared, Params(params): Params<ListParams>) -> Answer {
-    let page = state.broker.list(params.check()?).await?;
-    write_page(page)
+    let list = params.check()?;
+    let _leave = state.budget.page().await.ok_or(Error::Busy)?;
+    write_page(state.broker.list(list).await?)
 }
 
 pub(super) fn write_page(page: Page) -> Answer {
@@ -155,11 +156,12 @@ pub(crate) fn read_page(page: Page) -> (TaskPage, usize) {
 #[into_params(parameter_in = Query)]
 struct GetParams {
     /// Answer when the task is finished or this is over, like `30s`.
+    #[param(value_type = Option<schema::SpanQuery>)]
     wait: Option<String>,
 }
 
 /// Look at a task, or wait for its end
-#[utoipa::path(get, path = "/api/v1/tasks/{id}", tag = "tasks", params(("id" = String, Path), GetParams),
+#[utoipa::path(get, path = "/api/v1/tasks/{id}", operation_id = "get_task", tag = "tasks", params(("id" = schema::TaskId, Path), GetParams),
     responses((status = 200, description = "The task", body = TaskBody),
         (status = 404, description = "`not_found`", body = Problem, content_type = "application/problem+json")))]
 async fn get(State(state): Shared, PathId(id): PathId, Params(params): Params<GetParams>) -> Answer {
@@ -180,7 +182,7 @@ struct DeleteParams {
 }
 
 /// Cancel a task, or forget a finished one
-#[utoipa::path(delete, path = "/api/v1/tasks/{id}", tag = "tasks", params(("id" = String, Path), DeleteParams),
+#[utoipa::path(delete, path = "/api/v1/tasks/{id}", operation_id = "delete_task", tag = "tasks", params(("id" = schema::TaskId, Path), DeleteParams),
     responses((status = 200, description = "The cancelled task", body = TaskBody),
         (status = 204, description = "Forgotten"),
         (status = 409, description = "`task_terminal`", body = Problem, content_type = "application/problem+json")))]
@@ -193,7 +195,7 @@ async fn delete(State(state): Shared, PathId(id): PathId, Params(params): Params
 }
 
 /// Cancel a task
-#[utoipa::path(post, path = "/api/v1/tasks/{id}/cancel", tag = "tasks", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/tasks/{id}/cancel", operation_id = "cancel_task", tag = "tasks", params(("id" = schema::TaskId, Path)),
     responses((status = 200, description = "The cancelled task", body = TaskBody),
         (status = 409, description = "`task_terminal`", body = Problem, content_type = "application/problem+json")))]
 async fn cancel(State(state): Shared, PathId(id): PathId) -> Answer {
@@ -201,7 +203,7 @@ async fn cancel(State(state): Shared, PathId(id): PathId) -> Answer {
 }
 
 /// Run a dead or cancelled task again
-#[utoipa::path(post, path = "/api/v1/tasks/{id}/retry", tag = "tasks", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/tasks/{id}/retry", operation_id = "retry_task", tag = "tasks", params(("id" = schema::TaskId, Path)),
     responses((status = 200, description = "The task, pending again", body = TaskBody),
         (status = 409, description = "`wrong_state` or `task_terminal`", body = Problem,
             content_type = "application/problem+json")))]
@@ -210,14 +212,14 @@ async fn retry(State(state): Shared, PathId(id): PathId) -> Answer {
 }
 
 /// The attempts of a task, oldest first
-#[utoipa::path(get, path = "/api/v1/tasks/{id}/attempts", tag = "tasks", params(("id" = String, Path)),
+#[utoipa::path(get, path = "/api/v1/tasks/{id}/attempts", operation_id = "list_task_attempts", tag = "tasks", params(("id" = schema::TaskId, Path)),
     responses((status = 200, description = "One row per attempt", body = AttemptsBody)))]
 async fn attempts(State(state): Shared, PathId(id): PathId) -> Answer {
     answer::ok(&AttemptsBody::of(&state.broker.get(&id).await?))
 }
 
 /// Why a task is not running now
-#[utoipa::path(get, path = "/api/v1/tasks/{id}/explain", tag = "tasks", params(("id" = String, Path)),
+#[utoipa::path(get, path = "/api/v1/tasks/{id}/explain", operation_id = "explain_task", tag = "tasks", params(("id" = schema::TaskId, Path)),
     responses((status = 200, description = "What holds it up", body = ExplanationBody)))]
 async fn explain(State(state): Shared, PathId(id): PathId) -> Answer {
     answer::ok(&explanation(&state, id).await?)

@@ -12,14 +12,14 @@ use windlass_store::memory::MemoryStore;
 
 use super::*;
 
-fn app() -> Front {
+pub(super) fn app() -> Front {
     let clock = SystemClock::shared();
     let store = MemoryStore::new(clock.clone());
     let broker = Broker::start(store, clock, windlass_broker::Settings::default());
     serve(std::sync::Arc::new(State::new(broker, Settings::default())))
 }
 
-async fn send(app: &Front, mut request: Request<Body>) -> (Response<()>, Value) {
+pub(super) async fn send(app: &Front, mut request: Request<Body>) -> (Response<()>, Value) {
     request.headers_mut().insert("host", HeaderValue::from_static("t"));
     let response = app.clone().oneshot(request).await.unwrap();
     let (parts, body) = response.into_parts();
@@ -33,7 +33,7 @@ fn post(path: &str, body: impl Into<Body>) -> Request<Body> {
     Request::post(path).header("content-type", "application/json").body(body.into()).unwrap()
 }
 
-fn get(path: &str) -> Request<Body> {
+pub(super) fn get(path: &str) -> Request<Body> {
     Request::get(path).body(Body::empty()).unwrap()
 }
 
@@ -133,6 +133,8 @@ async fn the_document_names_every_route_of_the_table() {
         ("/api/v1/workers/{id}/heartbeat", "post"),
         ("/api/v1/stats", "get"),
         ("/api/v1/health", "get"),
+        ("/health", "get"),
+        ("/api/openapi.json", "get"),
         ("/livez", "get"),
         ("/readyz", "get"),
         ("/metrics", "get"),

@@ -13,7 +13,7 @@ use windlass_client::show;
 use windlass_core::limits::{CLAIM_NAMES_MAX, CLAIM_TASKS_MAX};
 use windlass_core::{Name, TaskId, Token};
 use windlass_proto::rest::{
-    BeatBody, Invalid, LeaseRef, PulseBody, WorkerBody, WorkersBody, checkpoint, decode,
+    BeatBody, Invalid, LeaseRef, PulseBody, WorkerBody, WorkersBody, checkpoint, decode, schema,
 };
 
 use super::answer::{self, Answer};
@@ -33,7 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 }
 
 /// Workers, in order of name
-#[utoipa::path(get, path = "/api/v1/workers", tag = "workers", params(NamesParams),
+#[utoipa::path(get, path = "/api/v1/workers", operation_id = "list_workers", tag = "workers", params(NamesParams),
     responses((status = 200, description = "A page of workers", body = WorkersBody)))]
 async fn list(State(state): Shared, Params(params): Params<NamesParams>) -> Answer {
     let (after, limit) = params.check()?;
@@ -49,28 +49,28 @@ pub(crate) async fn page(state: &super::State, list: ListWorkers) -> WorkersBody
 }
 
 /// One worker with the tasks it holds
-#[utoipa::path(get, path = "/api/v1/workers/{id}", tag = "workers", params(("id" = String, Path)),
+#[utoipa::path(get, path = "/api/v1/workers/{id}", operation_id = "get_worker", tag = "workers", params(("id" = schema::Name, Path)),
     responses((status = 200, description = "The worker", body = WorkerBody)))]
 async fn get(State(state): Shared, PathName(id): PathName) -> Answer {
     answer::ok(&show::worker(state.broker.worker(&id).await?))
 }
 
 /// Give a worker no more tasks
-#[utoipa::path(post, path = "/api/v1/workers/{id}/pause", tag = "workers", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/workers/{id}/pause", operation_id = "pause_worker", tag = "workers", params(("id" = schema::Name, Path)),
     responses((status = 200, description = "The paused worker", body = WorkerBody)))]
 async fn pause(State(state): Shared, PathName(id): PathName) -> Answer {
     answer::ok(&show::worker(state.broker.pause_worker(&id).await?))
 }
 
 /// Give a worker tasks again
-#[utoipa::path(post, path = "/api/v1/workers/{id}/resume", tag = "workers", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/workers/{id}/resume", operation_id = "resume_worker", tag = "workers", params(("id" = schema::Name, Path)),
     responses((status = 200, description = "The resumed worker", body = WorkerBody)))]
 async fn resume(State(state): Shared, PathName(id): PathName) -> Answer {
     answer::ok(&show::worker(state.broker.resume_worker(&id).await?))
 }
 
 /// A worker's sign of life, which also extends its leases
-#[utoipa::path(post, path = "/api/v1/workers/{id}/heartbeat", tag = "workers", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/workers/{id}/heartbeat", operation_id = "send_heartbeat", tag = "workers", params(("id" = schema::Name, Path)),
     request_body = BeatBody,
     responses((status = 200, description = "What became of the leases", body = PulseBody)))]
 async fn heartbeat(State(state): Shared, PathName(id): PathName, JsonBytes(bytes): JsonBytes) -> Answer {

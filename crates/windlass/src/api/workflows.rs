@@ -12,7 +12,7 @@ use windlass_core::workflow::task_id;
 use windlass_core::{Name, Workflow};
 use windlass_proto::rest::{
     DependenciesBody, DependencyBody, NodeBody, Problem, WorkflowBody, WorkflowInput, WorkflowPage,
-    WorkflowSubmission, decode,
+    WorkflowSubmission, decode, schema,
 };
 use windlass_store::ListWorkflows;
 
@@ -33,8 +33,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<super::State>> {
 }
 
 /// Submit a graph of tasks, all or none
-#[utoipa::path(post, path = "/api/v1/workflows", tag = "workflows", request_body = WorkflowInput,
-    params(("Idempotency-Key" = Option<String>, Header,
+#[utoipa::path(post, path = "/api/v1/workflows", operation_id = "submit_workflow", tag = "workflows", request_body = WorkflowInput,
+    params(("Idempotency-Key" = Option<schema::IdempotencyKey>, Header,
         description = "Makes a repeated request harmless; not needed when the body has an id")),
     responses((status = 201, description = "The new workflow with the ids of its tasks by name", body = WorkflowBody),
         (status = 200, description = "The same submit came before; the workflow as it is now", body = WorkflowBody),
@@ -82,7 +82,7 @@ pub(crate) fn submitted_body(workflow: Workflow, names: &[Name]) -> WorkflowBody
 }
 
 /// List workflows, newest first
-#[utoipa::path(get, path = "/api/v1/workflows", tag = "workflows", params(PageParams),
+#[utoipa::path(get, path = "/api/v1/workflows", operation_id = "list_workflows", tag = "workflows", params(PageParams),
     responses((status = 200, description = "A page of workflows", body = WorkflowPage)))]
 async fn list(State(state): Shared, Params(params): Params<PageParams>) -> Answer {
     let (before, limit) = params.check()?;
@@ -92,7 +92,7 @@ async fn list(State(state): Shared, Params(params): Params<PageParams>) -> Answe
 }
 
 /// Look at a workflow: its progress and its graph
-#[utoipa::path(get, path = "/api/v1/workflows/{id}", tag = "workflows", params(("id" = String, Path), PageParams),
+#[utoipa::path(get, path = "/api/v1/workflows/{id}", operation_id = "get_workflow", tag = "workflows", params(("id" = schema::Name, Path), PageParams),
     responses((status = 200, description = "The workflow with some of its tasks", body = WorkflowBody),
         (status = 404, description = "`not_found`", body = Problem, content_type = "application/problem+json")))]
 async fn get(
@@ -111,7 +111,7 @@ pub(crate) fn body(view: WorkflowView) -> WorkflowBody {
 }
 
 /// Cancel every task of it that has not ended
-#[utoipa::path(post, path = "/api/v1/workflows/{id}/cancel", tag = "workflows", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/workflows/{id}/cancel", operation_id = "cancel_workflow", tag = "workflows", params(("id" = schema::Name, Path)),
     responses((status = 200, description = "The workflow, and how many tasks were cancelled", body = WorkflowBody),
         (status = 404, description = "`not_found`", body = Problem, content_type = "application/problem+json")))]
 async fn cancel(State(state): Shared, PathWorkflow(id): PathWorkflow) -> Answer {
@@ -120,7 +120,7 @@ async fn cancel(State(state): Shared, PathWorkflow(id): PathWorkflow) -> Answer 
 }
 
 /// Run it again from where it failed: dead letters and cancelled tasks, each behind what it depends on
-#[utoipa::path(post, path = "/api/v1/workflows/{id}/retry", tag = "workflows", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/workflows/{id}/retry", operation_id = "retry_workflow", tag = "workflows", params(("id" = schema::Name, Path)),
     responses((status = 200, description = "The workflow, and how many tasks run again", body = WorkflowBody),
         (status = 404, description = "`not_found`", body = Problem, content_type = "application/problem+json")))]
 async fn retry(State(state): Shared, PathWorkflow(id): PathWorkflow) -> Answer {
@@ -129,7 +129,7 @@ async fn retry(State(state): Shared, PathWorkflow(id): PathWorkflow) -> Answer {
 }
 
 /// What a task depends on, with states and results
-#[utoipa::path(get, path = "/api/v1/tasks/{id}/dependencies", tag = "tasks", params(("id" = String, Path), PageParams),
+#[utoipa::path(get, path = "/api/v1/tasks/{id}/dependencies", operation_id = "list_task_dependencies", tag = "tasks", params(("id" = schema::TaskId, Path), PageParams),
     responses((status = 200, description = "A page of its dependencies", body = DependenciesBody),
         (status = 404, description = "`not_found`", body = Problem, content_type = "application/problem+json")))]
 async fn dependencies(

@@ -26,6 +26,11 @@ pub(crate) const KEYS: &[Key] = &[
         "20000",
         "connections open at once, of each interface, as far as the limit of open files allows",
     ),
+    key(
+        "server.memory_budget_bytes",
+        "auto",
+        "memory for bodies under way, answers not taken yet and listeners, of all interfaces; auto is a quarter of the memory limit",
+    ),
     key("server.listeners_max", "2000", "listeners to events at once"),
     key(
         "server.listener_stall",

@@ -7,6 +7,8 @@ use std::time::Duration;
 use windlass_core::limits;
 use windlass_store::{Durability, redis};
 
+use crate::server::memory;
+
 /// A value read from text; the error says what was expected.
 pub(crate) trait FromText: Sized {
     fn from_text(text: &str) -> Result<Self, String>;
@@ -214,6 +216,36 @@ impl FromText for PayloadBytes {
             Ok(Self(bytes))
         } else {
             Err("expected at most 32MiB".into())
+        }
+    }
+}
+
+/// The memory budget: a size, or a part of what the process may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MemoryBudget {
+    Auto,
+    Bytes(u64),
+}
+
+impl MemoryBudget {
+    /// A quarter: the store has its caches, and a body is in memory more than once while it is written.
+    pub(crate) fn bytes(self) -> u64 {
+        /// Where the system does not tell what there is.
+        const ASSUMED: u64 = 1 << 30;
+        match self {
+            MemoryBudget::Auto => memory::limit_bytes().unwrap_or(ASSUMED) / 4,
+            MemoryBudget::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+impl FromText for MemoryBudget {
+    fn from_text(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            _ => Bytes::from_text(text)
+                .map(|Bytes(bytes)| Self::Bytes(bytes))
+                .map_err(|expected| format!("{expected}, or auto")),
         }
     }
 }

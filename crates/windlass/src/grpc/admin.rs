@@ -103,7 +103,7 @@ impl AdminService for Admin {
 
     async fn list_dead_letters(&self, request: Request<ListTasksRequest>) -> Answer<ListTasksResponse> {
         let list = dlq::only_dead(lists::read(request.into_inner())?, "states")?;
-        answer(lists::page(&self.0.api.broker, list).await)
+        answer(lists::page(&self.0.api, list).await)
     }
 
     async fn list_dead_letter_groups(

@@ -12,7 +12,6 @@ use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncReadExt, join};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::State;
@@ -20,7 +19,7 @@ use super::services::Services;
 use crate::api;
 use crate::server::stall::Stall;
 use crate::server::threads::Threads;
-use crate::server::{accept, drain};
+use crate::server::{Place, Places, accept, drain};
 
 /// Bytes that a client may send ahead on one stream and on one connection: fixed, because probing for the right size costs
 /// a ping per burst, and large enough to fill a fast network at a millisecond.
@@ -75,9 +74,10 @@ pub(crate) async fn serve(
     limits: Limits,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
+    let places = Places::new(limits.connections, &api.budget);
     let state = Arc::new(State { api, closing: shutdown.clone(), silence: limits.silence });
     let services = Services::new(&state, &limits).map_err(io::Error::other)?;
-    let (places, drain_timeout) = (limits.connections, limits.drain_timeout);
+    let drain_timeout = limits.drain_timeout;
     let server = Arc::new(Server { http: http(&limits), services, shutdown: shutdown.clone(), limits });
     let connection = |stream, place| {
         let (server, threads) = (server.clone(), threads.clone());
@@ -99,12 +99,7 @@ struct Server {
 
 impl Server {
     /// Serves it in one of the threads, where no other thread takes its calls over.
-    async fn connection_in(
-        self: Arc<Self>,
-        threads: &Threads,
-        stream: TcpStream,
-        place: OwnedSemaphorePermit,
-    ) {
+    async fn connection_in(self: Arc<Self>, threads: &Threads, stream: TcpStream, place: Place) {
         let _ = stream.set_nodelay(true);
         let stream = match stream.into_std() {
             Ok(stream) => stream,
@@ -119,7 +114,7 @@ impl Server {
         drop(threads.get(threads.other()).serve(Box::pin(served), || false).await);
     }
 
-    async fn connection(self: Arc<Self>, stream: TcpStream, _place: OwnedSemaphorePermit) {
+    async fn connection(self: Arc<Self>, stream: TcpStream, place: Place) {
         let (mut reading, writing) = stream.into_split();
         let mut preface = [0; PREFACE_BYTES];
         tokio::select! {
@@ -129,8 +124,9 @@ impl Server {
             }
         }
         let stream = join(io::Cursor::new(preface).chain(reading), writing);
-        let io = TokioIo::new(Stall::new(stream, self.limits.write_timeout));
-        let mut connection = std::pin::pin!(self.http.serve_connection(io, self.services.for_connection()));
+        let services = self.services.for_connection(&place.account);
+        let io = TokioIo::new(Stall::new(stream, self.limits.write_timeout).at(place).ending());
+        let mut connection = std::pin::pin!(self.http.serve_connection(io, services));
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = self.shutdown.cancelled() => {

@@ -4,20 +4,20 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::http::{Request, Response};
-use hyper::body::Incoming;
 use tonic::body::Body;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use tower::Service;
 
 use super::State;
+use super::intake::Intake;
 
 const SERVICES: [&str; 4] =
     ["", "windlass.v1.TaskService", "windlass.v1.WorkerService", "windlass.v1.AdminService"];
 
 pub(super) fn service(
     state: &Arc<State>,
-) -> impl Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Send + 'static>
+) -> impl Service<Request<Intake>, Response = Response<Body>, Error = Infallible, Future: Send + 'static>
 + Clone
 + Send
 + Sync

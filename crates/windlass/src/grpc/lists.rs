@@ -1,6 +1,6 @@
 //! Lists of tasks.
 
-use windlass_broker::Broker;
+use windlass_broker::Error;
 use windlass_core::limits::{PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use windlass_core::{Name, StateName};
 use windlass_proto::grpc::v1::{
@@ -11,7 +11,7 @@ use windlass_proto::rest::Invalid;
 use windlass_store::List;
 
 use crate::api::problem::Refused;
-use crate::api::{cursor, params};
+use crate::api::{self, cursor, params};
 
 /// Payloads and results on one page: together with the rest they fit into the 4 MiB that common clients accept. A single
 /// task may be larger, and then its reader must accept as much as it submitted.
@@ -81,8 +81,9 @@ fn states(request: &ListTasksRequest) -> Result<Vec<StateName>, Invalid> {
     Ok(states)
 }
 
-pub(super) async fn page(broker: &Broker, list: List) -> Result<ListTasksResponse, Refused> {
-    let page = broker.list(list).await?;
+pub(super) async fn page(api: &api::State, list: List) -> Result<ListTasksResponse, Refused> {
+    let _leave = api.budget.page().await.ok_or(Error::Busy)?;
+    let page = api.broker.list(list).await?;
     let mut next = page.next;
     let mut tasks: Vec<Task> = Vec::with_capacity(page.tasks.len());
     let (mut bytes, mut last) = (0, None);

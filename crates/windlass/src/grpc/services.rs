@@ -22,13 +22,18 @@ use windlass_proto::grpc::v1::worker_service_server::WorkerServiceServer;
 
 use super::admin::Admin;
 use super::connection::Limits;
+use super::intake::Intake;
 use super::tasks::Tasks;
 use super::unread::{Kind, Unread};
 use super::worker::Workers;
 use super::{State, deadline, health, refusal};
+use crate::server::budget::{Account, Held};
+
+/// A worker's stream, which counts the tasks that it has yet to send.
+const WORK_PATH: &str = "/windlass.v1.WorkerService/Work";
 
 type Calling = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
-type Other = BoxCloneSyncService<Request<Incoming>, Response<Body>, Infallible>;
+type Other = BoxCloneSyncService<Request<Intake>, Response<Body>, Infallible>;
 
 #[derive(Debug, Clone)]
 pub(super) struct Services {
@@ -72,15 +77,17 @@ impl Services {
             call_timeout: state.api.settings.request_timeout + Duration::from_millis(WAIT_MS_MAX),
             unread_bytes_max: limits.unread_bytes,
         };
-        Ok(Self { unread: Unread::new(inner.unread_bytes_max), inner: Arc::new(inner) })
+        let account = state.api.budget.without_connection();
+        Ok(Self { unread: Unread::new(inner.unread_bytes_max, account), inner: Arc::new(inner) })
     }
 
     /// What a connection does not read is its own affair.
-    pub(super) fn for_connection(&self) -> Self {
-        Self { inner: self.inner.clone(), unread: Unread::new(self.inner.unread_bytes_max) }
+    pub(super) fn for_connection(&self, account: &Arc<Account>) -> Self {
+        let unread = Unread::new(self.inner.unread_bytes_max, Arc::clone(account));
+        Self { inner: self.inner.clone(), unread }
     }
 
-    fn route(&self, request: Request<Incoming>) -> Option<Calling> {
+    fn route(&self, request: Request<Intake>) -> Option<Calling> {
         let inner = &self.inner;
         let (service, _) = request.uri().path().strip_prefix('/')?.split_once('/')?;
         Some(match service {
@@ -123,7 +130,7 @@ impl hyper::service::Service<Request<Incoming>> for Services {
             return Box::pin(async { Ok(not_grpc()) });
         }
         let kind = Kind::of(request.uri().path());
-        if kind != Kind::Small && self.unread.is_full() {
+        if matches!(kind, Kind::Look | Kind::Act) && self.unread.is_full() {
             return refuse(refusal::unread());
         }
         let asked = deadline::asked(request.headers());
@@ -131,17 +138,27 @@ impl hyper::service::Service<Request<Incoming>> for Services {
             true => asked,
             false => Some(asked.map_or(inner.call_timeout, |asked| asked.min(inner.call_timeout))),
         };
+        let account = self.unread.account();
+        let mut request = request.map(|body| Intake::new(body, account));
+        if request.uri().path() == WORK_PATH {
+            request.extensions_mut().insert(Arc::clone(account));
+        }
         let Some(calling) = self.route(request) else { return refuse(refusal::no_such_route()) };
         let unread = self.unread.clone();
         Box::pin(async move {
             let _counted = counted;
+            let room = match kind {
+                Kind::Look => unread.account().room_for_look().await,
+                _ => Some(Held::default()),
+            };
+            let Some(room) = room else { return Ok(refusal::overloaded().into_http()) };
             let answered = match limit {
                 Some(limit) => tokio::time::timeout(limit, calling).await,
                 None => Ok(calling.await),
             };
             let Ok(Ok(mut response)) = answered else { return Ok(refusal::too_late().into_http()) };
             refusal::dress(response.headers_mut());
-            Ok(unread.count(kind, response).await)
+            Ok(unread.count(kind, response, room).await)
         })
     }
 }
@@ -150,7 +167,7 @@ impl hyper::service::Service<Request<Incoming>> for Services {
 fn streams(path: &str) -> bool {
     matches!(
         path,
-        "/windlass.v1.WorkerService/Work"
+        WORK_PATH
             | "/windlass.v1.TaskService/SubmitTasks"
             | "/windlass.v1.TaskService/WatchTasks"
             | "/grpc.health.v1.Health/Watch"

@@ -63,7 +63,7 @@ impl TaskService for Tasks {
         &self,
         request: Request<ListTasksRequest>,
     ) -> Result<Response<ListTasksResponse>, Status> {
-        answer(lists::page(&self.0.api.broker, lists::read(request.into_inner()).map_err(status)?).await)
+        answer(lists::page(&self.0.api, lists::read(request.into_inner()).map_err(status)?).await)
     }
 
     async fn cancel_task(&self, request: Request<CancelTaskRequest>) -> Result<Response<Task>, Status> {

@@ -5,6 +5,8 @@
 //! the HTTP/2 library keeps them when the call is long over. A look that would be too much is refused, and its answer let
 //! go; whoever reads what he asked for never gets there. An act is carried out and its answer kept in any case, but none begins
 //! while there is too much already.
+//!
+//! The same bytes count in the memory budget of the process, and so do the messages of streams.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use tonic::Status;
 use tonic::body::Body;
 
 use super::refusal;
+use crate::server::budget::{self, Account};
 
 /// A smaller answer is not worth counting: a connection has a bounded number of them.
 const COUNTED_BYTES_MIN: usize = 64 * 1024;
@@ -28,13 +31,16 @@ const COUNTED_BYTES_MIN: usize = 64 * 1024;
 pub(super) struct Unread {
     bytes: AtomicUsize,
     max: usize,
+    account: Arc<Account>,
 }
 
 /// What a call is, as far as its answer is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Its answer is small, or a stream with bounds of its own.
+    /// Its answer is small.
     Small,
+    /// It is answered with messages that have bounds of their own, or with the task that was sent.
+    Pieces,
     Look,
     Act,
 }
@@ -44,7 +50,8 @@ impl Kind {
         let (service, call) = path.rsplit_once('/').unwrap_or_default();
         match call {
             _ if !service.starts_with("/windlass.") => Kind::Small,
-            "SubmitTask" | "SubmitBatch" | "SubmitTasks" | "WatchTasks" | "Work" => Kind::Small,
+            "SubmitBatch" | "SubmitTasks" => Kind::Small,
+            "SubmitTask" | "WatchTasks" | "Work" => Kind::Pieces,
             "Complete" | "Fail" | "Release" | "Extend" | "Heartbeat" => Kind::Small,
             "PreviewOperation" | "ExplainTask" => Kind::Look,
             _ if call.starts_with("Get") || call.starts_with("List") => Kind::Look,
@@ -54,8 +61,12 @@ impl Kind {
 }
 
 impl Unread {
-    pub(super) fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self { bytes: AtomicUsize::new(0), max })
+    pub(super) fn new(max: usize, account: Arc<Account>) -> Arc<Self> {
+        Arc::new(Self { bytes: AtomicUsize::new(0), max, account })
+    }
+
+    pub(super) fn account(&self) -> &Arc<Account> {
+        &self.account
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -63,9 +74,16 @@ impl Unread {
     }
 
     /// The answer to a call, counted; or a refusal if it is one too many.
-    pub(super) async fn count(self: &Arc<Self>, kind: Kind, answer: Response<Body>) -> Response<Body> {
-        if kind == Kind::Small {
-            return answer;
+    pub(super) async fn count(
+        self: &Arc<Self>,
+        kind: Kind,
+        answer: Response<Body>,
+        room: budget::Held,
+    ) -> Response<Body> {
+        match kind {
+            Kind::Small => return answer,
+            Kind::Pieces => return answer.map(|body| Body::new(self.clone().count_each(body))),
+            Kind::Look | Kind::Act => {}
         }
         let (head, mut rest) = answer.into_parts();
         // What is answered once is ready at once: this writes the message down.
@@ -76,20 +94,65 @@ impl Unread {
         };
         let first = match first.into_data() {
             Ok(bytes) if bytes.len() < COUNTED_BYTES_MIN => Frame::data(bytes),
-            Ok(bytes) => match self.hold(bytes, kind) {
-                Some(bytes) => Frame::data(bytes),
-                None => return refusal::unread().into_http(),
-            },
+            Ok(bytes) => {
+                let wanted = bytes.len();
+                match self.hold(bytes, kind, room) {
+                    Ok(bytes) => Frame::data(bytes),
+                    Err(Full::Connection) => return refusal::unread().into_http(),
+                    Err(Full::Budget) => {
+                        // The answer is gone. There is room for it when the client comes again.
+                        let _room = self.account.reserve(wanted).await;
+                        return refusal::overloaded().into_http();
+                    }
+                }
+            }
             Err(other) => other,
         };
         Response::from_parts(head, Body::new(Begun { first: Some(first), rest }))
     }
 
-    fn hold(self: &Arc<Self>, bytes: Bytes, kind: Kind) -> Option<Bytes> {
+    fn hold(self: &Arc<Self>, bytes: Bytes, kind: Kind, room: budget::Held) -> Result<Bytes, Full> {
+        let held = match kind {
+            Kind::Look => self.account.fit(room, bytes.len()).ok_or(Full::Budget)?.until_taken(),
+            _ => self.account.hold(bytes.len()).until_taken(),
+        };
         let before = self.bytes.fetch_add(bytes.len(), Ordering::Relaxed);
         let too_much = before > 0 && before + bytes.len() > self.max;
-        let held = Held { bytes, unread: self.clone() };
-        (kind == Kind::Act || !too_much).then(|| Bytes::from_owner(held))
+        let held = Held { bytes, unread: self.clone(), _held: held };
+        if kind == Kind::Act || !too_much { Ok(Bytes::from_owner(held)) } else { Err(Full::Connection) }
+    }
+
+    fn count_each(
+        self: Arc<Self>,
+        body: Body,
+    ) -> impl hyper::body::Body<Data = Bytes, Error = Status> + Send {
+        body.map_frame(move |frame| match frame.into_data() {
+            Ok(bytes) if bytes.len() >= COUNTED_BYTES_MIN => {
+                let held = self.account.hold(bytes.len()).until_taken();
+                Frame::data(Bytes::from_owner(Piece { bytes, _held: held }))
+            }
+            Ok(bytes) => Frame::data(bytes),
+            Err(other) => other,
+        })
+    }
+}
+
+/// What has no room for an answer.
+#[derive(Debug)]
+enum Full {
+    Connection,
+    Budget,
+}
+
+/// A message of a stream, which counts in the memory budget alone.
+struct Piece {
+    bytes: Bytes,
+    _held: budget::Held,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
@@ -97,6 +160,7 @@ impl Unread {
 struct Held {
     bytes: Bytes,
     unread: Arc<Unread>,
+    _held: budget::Held,
 }
 
 impl AsRef<[u8]> for Held {
@@ -135,21 +199,23 @@ impl hyper::body::Body for Begun {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::budget::Budget;
 
     #[test]
     fn bytes_count_until_they_are_gone() {
-        let unread = Unread::new(100);
+        let unread = Unread::new(100, Budget::unlimited().without_connection());
         let bytes = |n: usize| Bytes::from(vec![7; n]);
-        let first = unread.hold(bytes(80), Kind::Look).unwrap();
+        let hold = |n: usize, kind: Kind| unread.hold(bytes(n), kind, budget::Held::default());
+        let first = hold(80, Kind::Look).unwrap();
         assert_eq!(first, bytes(80));
-        assert!(unread.hold(bytes(21), Kind::Look).is_none(), "it would be too much");
-        let act = unread.hold(bytes(21), Kind::Act).unwrap();
+        assert!(hold(21, Kind::Look).is_err(), "it would be too much");
+        let act = hold(21, Kind::Act).unwrap();
         assert!(unread.is_full());
         let part = first.slice(70..);
         drop((first, act));
-        assert!(unread.hold(bytes(30), Kind::Look).is_none(), "a part keeps the whole");
+        assert!(hold(30, Kind::Look).is_err(), "a part keeps the whole");
         drop(part);
-        let large = unread.hold(bytes(1000), Kind::Look).expect("a single answer may be of any size");
+        let large = hold(1000, Kind::Look).expect("a single answer may be of any size");
         drop(large);
         assert_eq!(unread.bytes.load(Ordering::Relaxed), 0);
     }
@@ -158,8 +224,8 @@ mod tests {
     fn calls_are_told_apart() {
         let kind = |call: &str| Kind::of(&format!("/windlass.v1.TaskService/{call}"));
         assert_eq!(
-            ["ListTasks", "GetTask", "Claim", "RunSchedule", "SubmitTask", "Work"].map(kind),
-            [Kind::Look, Kind::Look, Kind::Act, Kind::Act, Kind::Small, Kind::Small]
+            ["ListTasks", "GetTask", "Claim", "RunSchedule", "SubmitBatch", "SubmitTask", "Work"].map(kind),
+            [Kind::Look, Kind::Look, Kind::Act, Kind::Act, Kind::Small, Kind::Pieces, Kind::Pieces]
         );
         assert_eq!(Kind::of("/grpc.health.v1.Health/List"), Kind::Small);
         assert_eq!(Kind::of("nonsense"), Kind::Small);

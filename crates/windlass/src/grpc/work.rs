@@ -47,6 +47,7 @@ use super::State;
 use super::refusal::{dressed, status};
 use crate::api::problem::Refused;
 use crate::api::{self, claim, workers};
+use crate::server::budget::Account;
 
 pub(super) use self::outbound::Outbound;
 
@@ -56,10 +57,15 @@ const HELLO_WITHIN: Duration = Duration::from_secs(10);
 const CANCEL_WITHIN: Duration = Duration::from_millis(250);
 
 /// The answer begins at once; everything else happens in a task of its own.
-pub(super) fn begin(state: Arc<State>, inbound: Streaming<WorkRequest>) -> Outbound {
+pub(super) fn begin(
+    state: Arc<State>,
+    account: Option<Arc<Account>>,
+    inbound: Streaming<WorkRequest>,
+) -> Outbound {
     let (control, tasks, outbound) = outbound::open();
+    let account = account.unwrap_or_else(|| state.api.budget.without_connection());
     tokio::spawn(async move {
-        if let Err(status) = run(&state, inbound, &control, tasks).await {
+        if let Err(status) = run(&state, account, inbound, &control, tasks).await {
             control.end(status).await;
         }
     });
@@ -68,6 +74,7 @@ pub(super) fn begin(state: Arc<State>, inbound: Streaming<WorkRequest>) -> Outbo
 
 async fn run(
     state: &State,
+    account: Arc<Account>,
     mut inbound: Streaming<WorkRequest>,
     control: &Control,
     tasks: mpsc::Sender<WorkResponse>,
@@ -79,7 +86,7 @@ async fn run(
     control.send(Told::Welcome(welcome(api, pulse, &forged, claiming.lease_ms))).await?;
     let session = Arc::new(session);
     let credits = Arc::new(Credits::default());
-    let claiming = claimer::run(session.clone(), claim::request(claiming), credits.clone(), tasks);
+    let claiming = claimer::run(session.clone(), account, claim::request(claiming), credits.clone(), tasks);
     let stream = Stream {
         api: api.clone(),
         session,

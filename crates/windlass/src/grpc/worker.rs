@@ -16,6 +16,7 @@ use super::refusal::answer;
 use super::{State, work};
 use crate::api::problem::Refused;
 use crate::api::{claim, outcomes, workers};
+use crate::server::budget::Account;
 
 #[derive(Debug)]
 pub(super) struct Workers(pub(super) Arc<State>);
@@ -28,7 +29,8 @@ impl WorkerService for Workers {
         &self,
         request: Request<Streaming<WorkRequest>>,
     ) -> Result<Response<work::Outbound>, Status> {
-        Ok(Response::new(work::begin(self.0.clone(), request.into_inner())))
+        let account = request.extensions().get::<Arc<Account>>().cloned();
+        Ok(Response::new(work::begin(self.0.clone(), account, request.into_inner())))
     }
 
     async fn claim(&self, request: Request<ClaimRequest>) -> Result<Response<ClaimResponse>, Status> {

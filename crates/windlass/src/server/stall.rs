@@ -6,17 +6,20 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
+
+use super::Place;
+use super::budget::Account;
 
 /// How long a client may go on sending after the last answer.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// Fails a write or flush that made no progress for the time allowed. Reads pass through.
+/// Fails a write or flush that made no progress for the time allowed, or whose memory is needed. Reads pass through.
 #[derive(Debug)]
 pub(crate) struct Stall<S> {
     stream: S,
@@ -26,27 +29,69 @@ pub(crate) struct Stall<S> {
     waiting: bool,
     /// Runs once the writing side is closed.
     lingering: Option<Pin<Box<Sleep>>>,
+    /// What it holds of the memory budget.
+    account: Option<Arc<Account>>,
+    /// Whether a cut ends the reading too.
+    ends: bool,
     /// What it takes up among the connections, for as long as it is open: a WebSocket takes the stream away from its server.
-    _place: Option<OwnedSemaphorePermit>,
+    _place: Option<Place>,
 }
 
 impl<S> Stall<S> {
     pub(crate) fn new(stream: S, allowed: Duration) -> Self {
-        Self { stream, allowed, timer: None, waiting: false, lingering: None, _place: None }
+        Self {
+            stream,
+            allowed,
+            timer: None,
+            waiting: false,
+            lingering: None,
+            account: None,
+            ends: false,
+            _place: None,
+        }
     }
 
-    pub(super) fn at(self, place: OwnedSemaphorePermit) -> Self {
-        Self { _place: Some(place), ..self }
+    /// At this place. A client that is cut while it reads gets an answer first.
+    pub(crate) fn at(self, place: Place) -> Self {
+        Self { account: Some(Arc::clone(&place.account)), _place: Some(place), ..self }
+    }
+
+    /// Counts on this account what is read and written.
+    pub(crate) fn counted(self, account: Arc<Account>) -> Self {
+        Self { account: Some(account), ..self }
+    }
+
+    /// Ends at once when it is cut, whatever it was doing.
+    pub(crate) fn ending(self) -> Self {
+        Self { ends: true, ..self }
     }
 
     pub(crate) fn get_mut(&mut self) -> &mut S {
         &mut self.stream
     }
 
-    fn judge<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if polled.is_ready() {
+    /// Of something that was written in so many bytes.
+    fn judge<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        polled: Poll<io::Result<T>>,
+        bytes: impl FnOnce(&T) -> usize,
+    ) -> Poll<io::Result<T>> {
+        if let Poll::Ready(written) = &polled {
+            if let Some(account) = &self.account {
+                account.note_moved(written.as_ref().map_or(0, bytes));
+                if self.waiting {
+                    account.note_writing(None);
+                }
+            }
             self.waiting = false;
             return polled;
+        }
+        if let Some(account) = &self.account {
+            account.note_writing(Some(cx.waker()));
+            if account.is_cut_writing() {
+                return Poll::Ready(Err(cut()));
+            }
         }
         let until = Instant::now() + self.allowed;
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
@@ -61,6 +106,10 @@ impl<S> Stall<S> {
             Poll::Pending => Poll::Pending,
         }
     }
+}
+
+fn cut() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "memory is short, and the client is slow")
 }
 
 impl<S: AsyncRead + Unpin> Stall<S> {
@@ -86,14 +135,26 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stall<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if let Some(account) = &self.account {
+            if polled.is_ready() {
+                account.note_moved(buffer.filled().len() - before);
+            } else if self.ends {
+                account.wakes(cx.waker());
+                if account.is_cut() {
+                    return Poll::Ready(Err(cut()));
+                }
+            }
+        }
+        polled
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stall<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.judge(cx, polled)
+        self.judge(cx, polled, |bytes| *bytes)
     }
 
     fn poll_write_vectored(
@@ -102,7 +163,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stall<S> {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.judge(cx, polled)
+        self.judge(cx, polled, |bytes| *bytes)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -111,13 +172,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stall<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_flush(cx);
-        self.judge(cx, polled)
+        self.judge(cx, polled, |()| 0)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.lingering.is_none() {
             let polled = Pin::new(&mut self.stream).poll_shutdown(cx);
-            ready!(self.judge(cx, polled))?;
+            ready!(self.judge(cx, polled, |()| 0))?;
             self.lingering = Some(Box::pin(tokio::time::sleep(LINGER)));
         }
         self.discard(cx)

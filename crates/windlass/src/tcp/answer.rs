@@ -24,8 +24,8 @@ pub(super) fn write(out: &mut Vec<u8>, done: Done) {
             Err(error) => refuse(out, error.into()),
         }),
         // Usually nothing else waits, and the frame is sent from where it was written.
-        Done::Written(frame) if out.is_empty() => *out = frame,
-        Done::Written(frame) => out.extend_from_slice(&frame),
+        Done::Written(frame, _) if out.is_empty() => *out = frame,
+        Done::Written(frame, _) => out.extend_from_slice(&frame),
         Done::Refused(refused, requests) => refuse_all(out, refused, requests),
     }
 }

@@ -1,28 +1,33 @@
 //! One connection, as a state machine that is polled: read, cut into frames, run, answer, write, until nothing moves any more.
 
+mod receive;
+mod send;
+
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::net;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{self, Poll};
 
 use axum::http::StatusCode;
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
-use windlass_broker::Broker;
-use windlass_core::limits::{FRAME_ANSWERS_BYTES_MAX, FRAMES_IN_FLIGHT_MAX};
+use windlass_broker::{Broker, Error};
+use windlass_core::limits::FRAMES_IN_FLIGHT_MAX;
 use windlass_proto::tcp::{Head, take};
 
 use super::deadline::{Deadline, Waiting};
 use super::job::{Done, Job};
 use super::jobs::Jobs;
 use super::window::Load;
-use super::{Limits, Stopping, answer, request};
+use super::{Limits, Stopping, request};
 use crate::api::State;
 use crate::api::problem::Refused;
+use crate::server::budget::{Account, Purse};
 use crate::server::gone::Watch;
 use crate::server::stall::Stall;
 
@@ -38,6 +43,8 @@ pub(super) struct Connection<'a, S, R, F: Future> {
     state: &'a State,
     limits: &'a Limits,
     stopping: &'a Stopping,
+    /// What it holds of the memory budget.
+    purse: Purse,
     run: R,
     input: BytesMut,
     read_bytes: usize,
@@ -60,6 +67,15 @@ pub(super) struct Connection<'a, S, R, F: Future> {
     /// Whether the client has closed its side, seen while nothing is read.
     watch: Watch,
     gone: CancellationToken,
+}
+
+/// What a connection is served with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Context<'a> {
+    pub(super) state: &'a State,
+    pub(super) limits: &'a Limits,
+    pub(super) stopping: &'a Stopping,
+    pub(super) account: &'a Arc<Account>,
 }
 
 /// What a round of polling moved.
@@ -95,17 +111,16 @@ where
 {
     pub(super) fn new(
         stream: S,
-        state: &'a State,
-        limits: &'a Limits,
-        stopping: &'a Stopping,
+        Context { state, limits, stopping, account }: Context<'a>,
         handle: fn(&S) -> Option<net::TcpStream>,
         run: R,
     ) -> Self {
         Self {
-            stream: Stall::new(stream, limits.write_timeout),
+            stream: Stall::new(stream, limits.write_timeout).counted(account.clone()),
             state,
             limits,
             stopping,
+            purse: Purse::new(account.clone()),
             run,
             input: BytesMut::new(),
             read_bytes: READ_BYTES_MIN,
@@ -151,9 +166,12 @@ where
     }
 
     /// Ready with whether it ended; if not, it has to go on elsewhere.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+    fn poll(&mut self, cx: &mut task::Context<'_>) -> Poll<io::Result<bool>> {
         if self.stopping.has_begun() {
             self.open = false;
+        }
+        if self.open && self.purse.account().is_cut() {
+            self.end_with(Error::Busy.into());
         }
         loop {
             let moved = self.go_as_far_as_possible(cx)?;
@@ -171,6 +189,7 @@ where
             };
             match self.deadline.poll(cx, waiting, moved, self.limits) {
                 Poll::Pending => {
+                    self.count_memory(cx, waiting == Waiting::Frame);
                     self.jobs.look_after_direct(!self.open || self.full || !self.held.is_empty());
                     return Poll::Pending;
                 }
@@ -188,7 +207,7 @@ where
     }
 
     /// A client that has sent more than there is room for may be gone, and its claims would wait for nobody.
-    fn look_whether_gone(&mut self, cx: &mut Context<'_>) {
+    fn look_whether_gone(&mut self, cx: &mut task::Context<'_>) {
         let socket = || (self.handle)(self.stream.get_mut());
         if self.full && !self.gone.is_cancelled() && self.watch.poll(cx, socket) {
             self.gone.cancel();
@@ -206,7 +225,7 @@ where
     }
 
     /// When this returns, whatever can move next has the waker.
-    fn go_as_far_as_possible(&mut self, cx: &mut Context<'_>) -> io::Result<Moved> {
+    fn go_as_far_as_possible(&mut self, cx: &mut task::Context<'_>) -> io::Result<Moved> {
         let mut ever = Moved::default();
         loop {
             // What was answered past this connection makes room for the next.
@@ -230,39 +249,6 @@ where
                 return Ok(ever);
             }
         }
-    }
-
-    fn receive(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
-        if !self.open || self.full {
-            return Ok(false);
-        }
-        self.make_room();
-        let room = self.input.capacity() - self.input.len();
-        match pin!(self.stream.read_buf(&mut self.input)).poll(cx) {
-            Poll::Pending => Ok(false),
-            Poll::Ready(Err(error)) => Err(error),
-            Poll::Ready(Ok(0)) => {
-                self.hang_up();
-                Ok(true)
-            }
-            Poll::Ready(Ok(bytes)) => {
-                if bytes == room {
-                    self.read_bytes = (2 * self.read_bytes).min(READ_BYTES_MAX);
-                }
-                Ok(true)
-            }
-        }
-    }
-
-    /// The announced length of a frame is believed only as far as its bytes have come.
-    fn make_room(&mut self) {
-        let so_far = self.input.len();
-        if so_far == 0 && self.load.requests == 0 && self.input.capacity() > READ_BYTES_MAX {
-            self.input = BytesMut::new();
-            self.read_bytes = READ_BYTES_MIN;
-        }
-        let missing = Head::read(&self.input).map_or(0, |head| head.frame_bytes().saturating_sub(so_far));
-        self.input.reserve(missing.clamp(self.read_bytes, so_far.max(self.read_bytes)));
     }
 
     /// The client sends no more. It may still read its answers, but it is not going to work on tasks that a claim waits for.
@@ -352,45 +338,5 @@ where
             _ => Some(job),
         };
         self.jobs.add(load, job.map(&self.run));
-    }
-
-    /// Whether enough answers wait for the client to read them.
-    fn is_choked(&self) -> bool {
-        self.out.len() - self.sent >= FRAME_ANSWERS_BYTES_MAX
-    }
-
-    /// Writes down the answers whose turn it is.
-    fn collect(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut answered = false;
-        while !self.is_choked() {
-            let Poll::Ready(Some((done, load))) = self.jobs.poll(cx) else { break };
-            self.load.take(load);
-            answer::write(&mut self.out, done);
-            answered = true;
-        }
-        answered
-    }
-
-    fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        while self.sent < self.out.len() {
-            match Pin::new(&mut self.stream).poll_write(cx, &self.out[self.sent..]) {
-                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
-                Poll::Ready(Ok(bytes)) => self.sent += bytes,
-                Poll::Ready(Err(error)) => return Err(error),
-                Poll::Pending => {
-                    if self.sent >= FRAME_ANSWERS_BYTES_MAX {
-                        self.out.drain(..self.sent);
-                        self.sent = 0;
-                    }
-                    return Ok(());
-                }
-            }
-        }
-        self.sent = 0;
-        self.out.clear();
-        if self.out.capacity() > WRITE_BYTES_KEPT {
-            self.out = Vec::new();
-        }
-        Ok(())
     }
 }

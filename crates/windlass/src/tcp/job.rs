@@ -16,6 +16,7 @@ use windlass_store::List;
 use super::answer;
 use crate::api::problem::Refused;
 use crate::api::{State, batch, claim, stats, tasks, workers};
+use crate::server::budget::{Account, Held};
 
 /// What one frame asks for.
 #[derive(Debug)]
@@ -55,8 +56,8 @@ pub(super) enum Single {
 pub(super) enum Done {
     Submitted(Answers),
     Finished(Vec<Result<(), Error>>),
-    /// A whole frame.
-    Written(Vec<u8>),
+    /// A whole frame, which counts in the memory budget until it is sent.
+    Written(Vec<u8>, #[expect(dead_code, reason = "its drop counts")] Held),
     /// All requests of the job, of which there are so many.
     Refused(Refused, usize),
 }
@@ -112,16 +113,21 @@ impl Job {
 }
 
 /// A job that panics is answered like any other. `broker` is the handle of the thread where it runs.
-pub(super) async fn run(state: Arc<State>, broker: Broker, job: Job) -> Done {
+pub(super) async fn run(state: Arc<State>, broker: Broker, account: Arc<Account>, job: Job) -> Done {
     let requests = job.requests();
-    match AssertUnwindSafe(run_unguarded(state, broker, job)).catch_unwind().await {
+    match AssertUnwindSafe(run_unguarded(state, broker, account, job)).catch_unwind().await {
         Ok(Ok(done)) => done,
         Ok(Err(refused)) => Done::Refused(refused, requests),
         Err(panic) => Done::Refused(panicked(panic.as_ref()), requests),
     }
 }
 
-async fn run_unguarded(state: Arc<State>, broker: Broker, job: Job) -> Result<Done, Refused> {
+async fn run_unguarded(
+    state: Arc<State>,
+    broker: Broker,
+    account: Arc<Account>,
+    job: Job,
+) -> Result<Done, Refused> {
     match job {
         Job::Submits(submits) => Ok(Done::Submitted(broker.submit_batch(submits, false).await?)),
         Job::Results(results) => {
@@ -129,9 +135,33 @@ async fn run_unguarded(state: Arc<State>, broker: Broker, job: Job) -> Result<Do
             Ok(Done::Finished(finished.into_iter().map(|outcome| outcome.map(drop)).collect()))
         }
         // Boxed, because these are rare or large, and every job has room for the largest.
-        Job::Single(single) => Box::pin(run_single(state, *single)).await.map(Done::Written),
+        Job::Single(single) => Box::pin(run_counted(state, account, *single)).await,
         Job::Refused(refused) => Err(refused),
     }
+}
+
+/// A look whose answer has no room in the memory budget is made again when there is room. A change has happened, and its answer is kept.
+async fn run_counted(state: Arc<State>, account: Arc<Account>, single: Single) -> Result<Done, Refused> {
+    let again = match &single {
+        Single::Status(id) => Single::Status(id.clone()),
+        Single::List(list) => Single::List(list.clone()),
+        _ => {
+            let frame = run_single(state, single).await?;
+            let held = account.hold(frame.len());
+            return Ok(Done::Written(frame, held));
+        }
+    };
+    let room = account.room_for_look().await.ok_or(Error::Busy)?;
+    let frame = run_single(state.clone(), single).await?;
+    let bytes = frame.len();
+    if let Some(held) = account.fit(room, bytes) {
+        return Ok(Done::Written(frame, held));
+    }
+    drop(frame);
+    let room = account.reserve(bytes).await.ok_or(Error::Busy)?;
+    let frame = run_single(state, again).await?;
+    let held = account.fit(room, frame.len()).ok_or(Error::Busy)?;
+    Ok(Done::Written(frame, held))
 }
 
 async fn run_single(state: Arc<State>, single: Single) -> Result<Vec<u8>, Refused> {
@@ -146,6 +176,7 @@ async fn run_single(state: Arc<State>, single: Single) -> Result<Vec<u8>, Refuse
         Single::Status(id) => task(broker.get(&id).await?),
         Single::Cancel(id) => task(broker.cancel(&id).await?),
         Single::List(list) => {
+            let _leave = state.budget.page().await.ok_or(Error::Busy)?;
             let (page, room) = tasks::read_page(broker.list(list).await?);
             answer::frame(&page, room)
         }

@@ -11,6 +11,7 @@ use windlass_broker::Broker;
 use super::job::Done;
 use super::outlet::Direct;
 use super::window::Load;
+use crate::server::budget::Held;
 
 pub(super) struct Jobs<F: Future> {
     /// For submits, in a writing thread. Only when nothing else is under way, so what it has comes first.
@@ -79,7 +80,7 @@ impl<F: Future<Output = Done>> Jobs<F> {
         let direct = self.direct.as_mut().filter(|direct| direct.is_under_way());
         let done = match (direct, &mut self.only) {
             (Some(direct), _) => match direct.end() {
-                Some(left) => Done::Written(left),
+                Some(left) => Done::Written(left, Held::default()),
                 None => {
                     // Those behind it work meanwhile.
                     if self.early.is_none()

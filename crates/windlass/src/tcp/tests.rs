@@ -16,6 +16,7 @@ use windlass_store::memory::MemoryStore;
 use super::job::{Done, Job};
 use super::*;
 use crate::api::Settings;
+use crate::server::budget::Held;
 
 fn state() -> State {
     let clock = SystemClock::shared();
@@ -34,7 +35,9 @@ where
 {
     let (near, far) = duplex(4096);
     let (state, limits, stopping) = (state(), Limits::default(), Arc::new(Stopping::default()));
-    let connection = Connection::new(near, &state, &limits, &stopping, |_| None, run);
+    let account = &state.budget.without_connection();
+    let context = Context { state: &state, limits: &limits, stopping: &stopping, account };
+    let connection = Connection::new(near, context, |_| None, run);
     let (served, ()) = tokio::join!(connection.serve(), client(far, stopping.clone()));
     served
 }
@@ -102,7 +105,7 @@ async fn a_frame_that_does_not_end_is_refused_however_busy_the_rest_is() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_read_is_cut() {
     let began = Instant::now();
-    let large = async |_| Done::Written(vec![0; 10_000]);
+    let large = async |_| Done::Written(vec![0; 10_000], Held::default());
     let served = serve(large, async |mut client, _| {
         assert!(client.write_all(&stats().repeat(10_000)).await.is_err());
     });
@@ -135,7 +138,8 @@ async fn no_more_than_a_window_is_under_way_and_all_is_answered_in_order() {
         // sleep: simulated time, so that later jobs end first.
         tokio::time::sleep(Duration::from_millis(1000 - number % 1000)).await;
         open.set(open.get() - job.requests());
-        Done::Written([&[0, 0, 0, 9, 5], number.to_be_bytes().as_slice()].concat())
+        let frame = [&[0, 0, 0, 9, 5], number.to_be_bytes().as_slice()].concat();
+        Done::Written(frame, Held::default())
     };
     let served = serve(run, async |client, _| {
         let (mut reader, mut writer) = tokio::io::split(client);

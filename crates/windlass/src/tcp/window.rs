@@ -6,7 +6,7 @@ use windlass_proto::tcp::{Head, Kind};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Load {
     pub(super) requests: usize,
-    bytes: usize,
+    pub(super) bytes: usize,
     /// Requests with answers that may be much larger than they are.
     bulky: usize,
 }

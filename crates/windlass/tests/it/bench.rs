@@ -175,12 +175,25 @@ fn tcp_counts_what_the_broker_counts() {
 
 #[test]
 fn steady_sends_what_it_was_asked_to() {
-    let report = bench(&["steady", "--seconds", "1", "--rate", "200", "--connections", "4"]);
+    let report = bench(&["steady", "--seconds", "1", "--rounds", "2", "--rate", "200", "--connections", "4"]);
     let results = &report["results"];
-    assert_eq!(whole(&results["submitted"]), 200);
+    assert_eq!(whole(&results["submitted"]), 400);
     check_latency(&results["request"]);
     assert_eq!(results["worst_commit_us"], results["slowest_commits"]["max_us"]);
-    assert!(whole(&results["groups"]) <= 200);
+    let groups = whole(&results["groups"]);
+    assert!(groups <= 400);
+    let rounds = results["rounds"].as_array().unwrap();
+    assert_eq!(rounds.len(), 2);
+    for round in rounds {
+        assert_eq!(whole(&round["request"]["count"]), 200);
+        check_latency(&round["control"]);
+    }
+    // Each control writes as many groups as the broker did in the same time.
+    let written: u64 = rounds.iter().map(|round| whole(&round["control"]["count"])).sum();
+    assert!(written > 0 && written <= groups + 2, "{written} for {groups}");
+    let quiet = rounds.iter().filter(|round| whole(&round["control"]["p99_us"]) < 5000).count() as u64;
+    assert_eq!(whole(&results["quiet_rounds"]), quiet);
+    assert_eq!(results["quiet_request_p99_us"].is_null(), quiet == 0);
 }
 
 #[test]

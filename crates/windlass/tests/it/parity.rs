@@ -74,6 +74,8 @@ const ONLY_REST: &[(&str, &str)] = &[
     ("GET /api/v1/metrics/range", "what charts are drawn from; the figures of now are AdminService/GetStats"),
     ("GET /api/v1/backup", "a stream of bytes for a file; gRPC would only wrap it"),
     ("GET /ws", "the events of /api/v1/events for browsers"),
+    ("GET /health", "what /api/v1/health answers, at the address that probes expect"),
+    ("GET /api/openapi.json", "gRPC describes itself by reflection"),
     ("GET /livez", "grpc.health.v1.Health answers that"),
     ("GET /readyz", "grpc.health.v1.Health answers that"),
     ("GET /metrics", "Prometheus reads it over HTTP"),

@@ -40,6 +40,11 @@ fn the_guide_to_unique_tasks_runs_as_written() {
 }
 
 #[test]
+fn the_guide_to_memory_runs_as_written() {
+    run_blocks("docs/memory.md", 1, &["server.memory_budget_bytes", "taskqueue_memory_budget_used_bytes"]);
+}
+
+#[test]
 fn the_guide_to_running_tasks_runs_as_written() {
     run("docs/running.md", &["asked", "\"cancel_requested\":false", "page 4 is where it goes on", "pending"]);
 }

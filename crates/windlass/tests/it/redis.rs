@@ -1,6 +1,7 @@
 //! Brokers that share a Redis, and library mode beside them, on a real server.
 
 mod away;
+mod contest;
 mod events;
 mod idle;
 

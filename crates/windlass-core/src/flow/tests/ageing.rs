@@ -94,7 +94,7 @@ fn it_is_set_changed_and_removed_with_tasks_in_line() {
     bench.set_limit(Scope::Queue, "q1", None, 0);
     assert!(!bench.flow.has_ageing());
     assert_eq!(order(&mut bench, 1), [0, 0, 100, 100, 200, 200]);
-    assert!(bench.flow.lines.iter().all(|line| line.heads.is_empty() && line.tops.is_empty()));
+    assert!(bench.flow.lines.iter().all(|(_, line)| line.heads.is_empty() && line.tops.is_empty()));
 }
 
 #[test]

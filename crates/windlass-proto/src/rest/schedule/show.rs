@@ -6,6 +6,8 @@ use windlass_core::{Name, Record, StateName, TaskId};
 
 use crate::rest::json::{Base64, Json};
 use crate::rest::retry::RetryBody;
+#[cfg(feature = "openapi")]
+use crate::rest::schema;
 use crate::rest::task::{Metadata, ReasonBody, split};
 use crate::rest::text;
 use crate::rest::time::{Seconds, Time};
@@ -14,12 +16,14 @@ use crate::rest::time::{Seconds, Time};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ScheduleBody {
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub id: Name,
     pub cron: String,
     pub timezone: String,
     pub task: TemplateBody,
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::OverlapRule))]
     pub overlap: String,
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::CatchUpRule))]
     pub catch_up: String,
     pub catch_up_window_seconds: Seconds,
     pub jitter_seconds: Seconds,
@@ -41,13 +45,13 @@ pub struct ScheduleBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_at: Option<Time>,
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::TaskId>))]
     pub last_task_id: Option<TaskId>,
     /// Tasks made so far.
     pub fired: u64,
     /// Slots left out because the last fire was not finished.
     pub skipped: u64,
-    /// What it is about to do: code `scheduled`, `late`, `queued`, `paused`, `ended` or `clock_set_back`.
+    /// What it is about to do: code `scheduled`, `late`, `queued`, `paused`, `ended`, `clock_set_back` or `cannot_fire`.
     pub standing: ReasonBody,
 }
 
@@ -56,18 +60,20 @@ pub struct ScheduleBody {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TemplateBody {
     #[serde(rename = "type", with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub kind: Name,
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub queue: Name,
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Name>))]
     pub key: Option<Name>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub payload: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<Base64>,
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Priority))]
     pub priority: u8,
     pub max_retries: u32,
     pub max_crashes: u32,
@@ -75,6 +81,7 @@ pub struct TemplateBody {
     pub retention_seconds: Seconds,
     pub retry: RetryBody,
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Metadata))]
     pub metadata: Metadata,
 }
 
@@ -172,11 +179,11 @@ pub struct FireBody {
     /// It was asked for, outside the slots.
     pub manual: bool,
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::TaskId))]
     pub task_id: TaskId,
     /// Absent when the task is forgotten already.
     #[serde(default, with = "text::option_state", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::State>))]
     pub state: Option<StateName>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,

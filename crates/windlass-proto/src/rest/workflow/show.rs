@@ -7,6 +7,8 @@ use windlass_core::{Name, Payload, StateName, Task, TaskId, Workflow};
 
 use crate::rest::json::{Base64, Json};
 use crate::rest::queues::StateCounts;
+#[cfg(feature = "openapi")]
+use crate::rest::schema;
 use crate::rest::task::split;
 use crate::rest::text;
 use crate::rest::time::Time;
@@ -15,9 +17,10 @@ use crate::rest::time::Time;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WorkflowBody {
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub id: Name,
     /// `running`, `failed` (nothing can go on before a dead letter is retried), `cancelled` or `completed`.
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkflowState))]
     pub state: String,
     pub created_at: Time,
     /// How many tasks it was made of.
@@ -59,16 +62,16 @@ impl From<Workflow> for WorkflowBody {
 pub struct NodeBody {
     pub name: String,
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::TaskId))]
     pub id: TaskId,
     #[serde(rename = "type", with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub kind: Name,
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Name))]
     pub queue: Name,
     #[serde(with = "text::state")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::State))]
     pub state: StateName,
     /// Names of those that it depends on; tasks outside of the workflow by their ids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -121,16 +124,17 @@ pub struct DependenciesBody {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DependencyBody {
     #[serde(with = "text")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::TaskId))]
     pub id: TaskId,
     /// Its name in the workflow that both belong to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// `null` if it is forgotten.
     #[serde(default, with = "text::option_state")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::State>))]
     pub state: Option<StateName>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub result: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_base64: Option<Base64>,

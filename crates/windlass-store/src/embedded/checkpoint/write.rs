@@ -10,7 +10,7 @@ use crate::embedded::index::Place;
 use crate::embedded::machine::Frame;
 use crate::embedded::names::KEYED_LANES;
 use crate::embedded::tables::block::{BLOCK_TASKS, Entry, INLINE_BYTES_MAX, entries};
-use crate::embedded::tables::heap::{Heap, Room};
+use crate::embedded::tables::heap::{Heap, Room, Trees, Writing};
 use crate::embedded::tables::ids::{self, Dated};
 use crate::embedded::tables::set::{SPAN, Set};
 use crate::embedded::tables::{
@@ -35,10 +35,8 @@ pub(super) fn write(tables: &mut Tables, frame: &Frame, room: Room) -> Result<()
     workflows::write(&write, &frame.workflows)?;
     tables.heap.save(&write)?;
     write.commit().map_err(failed("commit a checkpoint"))?;
-    tables.committed(!frame.slots.is_empty())
+    tables.committed()
 }
-
-type LargeTable<'a> = Table<'a, (u64, u8), &'static [u8]>;
 
 fn write_tasks<'a>(
     write: &WriteTransaction,
@@ -47,8 +45,10 @@ fn write_tasks<'a>(
     room: Room,
 ) -> Result<Found<'a>, Error> {
     let mut found = Found::default();
-    let mut tasks = write.open_table(TASKS).map_err(failed("open a table"))?;
-    let mut large = write.open_table(LARGE).map_err(failed("open a table"))?;
+    let mut trees: Writing<'_> = Trees {
+        tasks: write.open_table(TASKS).map_err(failed("open a table"))?,
+        large: write.open_table(LARGE).map_err(failed("open a table"))?,
+    };
     let mut buffer = Vec::new();
     let mut slots = slots.iter().peekable();
     while let Some(slot) = slots.peek() {
@@ -61,24 +61,42 @@ fn write_tasks<'a>(
         buffer.clear();
         // A block of new tasks only is not in the table yet.
         let known = changed.iter().any(|slot| slot.base.is_some()) || changed.len() < BLOCK_TASKS as usize;
-        let stored = if known { tasks.get(block).map_err(failed("read a task"))? } else { None };
+        let stored = if known { trees.tasks.get(block).map_err(failed("read a task"))? } else { None };
         let stored = stored.map(|value| heap.block(block, value.value())).transpose()?.unwrap_or_default();
+        let mut large = Large { heap: &mut *heap, tree: &mut trees.large };
         merge(&entries(block, &stored)?, &changed, &mut large, &mut buffer)?;
         if buffer.is_empty() {
-            heap.remove(&mut tasks, block)?;
+            heap.remove(&mut trees.tasks, block)?;
         } else {
-            heap.put(&mut tasks, block, &buffer)?;
+            heap.put(&mut trees.tasks, block, &buffer)?;
         }
     }
-    heap.tidy(&mut tasks, room)?;
+    heap.tidy(&mut trees, room)?;
     Ok(found)
+}
+
+/// Records and bodies that are too large for the block of their task.
+struct Large<'a, 'txn> {
+    heap: &'a mut Heap,
+    tree: &'a mut Table<'txn, (u64, u8), &'static [u8]>,
+}
+
+impl Large<'_, '_> {
+    fn put(&mut self, key: (u64, u8), value: &[u8]) -> Result<(), Error> {
+        let mut sealed = value.to_vec();
+        self.heap.put(self.tree, key, seal::close(key, &mut sealed))
+    }
+
+    fn remove(&mut self, key: (u64, u8)) -> Result<(), Error> {
+        self.heap.remove(self.tree, key)
+    }
 }
 
 /// Writes what a block holds from now on into `buffer`.
 fn merge(
     stored: &[Entry<'_>],
     changed: &[&Slot],
-    large: &mut LargeTable<'_>,
+    large: &mut Large<'_, '_>,
     buffer: &mut Vec<u8>,
 ) -> Result<(), Error> {
     let mut stored = stored.iter().peekable();
@@ -95,7 +113,7 @@ fn merge(
                 (BODY_PART, before.is_some_and(|entry| entry.body.is_none())),
             ] {
                 if apart {
-                    large.remove((seq, part)).map_err(failed("remove a task"))?;
+                    large.remove((seq, part))?;
                 }
             }
             continue;
@@ -103,15 +121,15 @@ fn merge(
         record.clear();
         write_record(&slot.record, slot.lane, &mut record);
         if record.len() > INLINE_BYTES_MAX {
-            write_apart(large, (seq, RECORD_PART), &record)?;
+            large.put((seq, RECORD_PART), &record)?;
         } else if before.is_some_and(|entry| entry.record.is_none()) {
-            large.remove((seq, RECORD_PART)).map_err(failed("remove a task"))?;
+            large.remove((seq, RECORD_PART))?;
         }
         // A body never changes: it is written with its task's first checkpoint only.
         let body = match (before, &slot.body) {
             (Some(entry), _) => entry.body,
             (None, Some(body)) if body.len() > INLINE_BYTES_MAX => {
-                write_apart(large, (seq, BODY_PART), body)?;
+                large.put((seq, BODY_PART), body)?;
                 None
             }
             (None, Some(body)) => Some(&body[..]),
@@ -121,12 +139,6 @@ fn merge(
         Entry { seq, record, body }.encode(buffer);
     }
     stored.for_each(|entry| entry.encode(buffer));
-    Ok(())
-}
-
-fn write_apart(large: &mut LargeTable<'_>, key: (u64, u8), value: &[u8]) -> Result<(), Error> {
-    let mut sealed = value.to_vec();
-    large.insert(key, seal::close(key, &mut sealed)).map_err(failed("write a task"))?;
     Ok(())
 }
 
@@ -352,18 +364,28 @@ fn replace_set(
 fn write_names(write: &WriteTransaction, frame: &Frame) -> Result<(), Error> {
     let mut queues = write.open_table(QUEUES).map_err(failed("open a table"))?;
     for (number, message) in &frame.names.queues {
-        let mut value = message.encode_to_vec();
-        let sealed = seal::close(u64::from(*number), &mut value);
-        queues.insert(number, sealed).map_err(failed("write a queue"))?;
+        write_name(&mut queues, *number, message.as_ref())?;
     }
     let mut lanes = write.open_table(LANES).map_err(failed("open a table"))?;
     for (number, message) in &frame.names.lanes {
-        let mut value = message.encode_to_vec();
-        let sealed = seal::close(u64::from(*number), &mut value);
-        lanes.insert(number, sealed).map_err(failed("write a lane"))?;
+        write_name(&mut lanes, *number, message.as_ref())?;
     }
     let mut meta = write.open_table(META).map_err(failed("open a table"))?;
     let mut value = frame.meta.encode_to_vec();
     meta.insert("state", seal::close(0, &mut value)).map_err(failed("write the state"))?;
     Ok(())
+}
+
+/// Writes a queue or a lane, or removes it if it was released.
+fn write_name<M: Message>(
+    table: &mut Table<'_, u32, &'static [u8]>,
+    number: u32,
+    message: Option<&M>,
+) -> Result<(), Error> {
+    let Some(message) = message else {
+        return table.remove(number).map(drop).map_err(failed("remove a name"));
+    };
+    let mut value = message.encode_to_vec();
+    let sealed = seal::close(u64::from(number), &mut value);
+    table.insert(number, sealed).map(drop).map_err(failed("write a name"))
 }

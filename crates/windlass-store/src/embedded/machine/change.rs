@@ -73,7 +73,7 @@ impl Machine {
             }
             _ => (Some(Keys::of(&record, home)), Some(record.state_name())),
         };
-        self.names.count(queue, record.priority, Some(from), to);
+        self.names.count(lane, record.priority, Some(from), to);
         if record.member {
             self.node_moved(seq, Some(from), to)?;
         }

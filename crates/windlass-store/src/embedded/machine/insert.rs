@@ -31,7 +31,7 @@ impl Machine {
     fn lacks_lanes(&self, tasks: &[NewTask]) -> bool {
         let (lanes, shares) = self.names.room();
         let keyed = || tasks.iter().filter(|new| new.key.is_some()).count();
-        (lanes == 0 && !tasks.iter().all(|new| self.has_lane(new)))
+        (lanes == 0 && !tasks.iter().all(|new| self.names.has_tasks(&new.queue, &new.kind)))
             || (tasks.len() > shares && keyed() > shares && self.lacks_shares(tasks, shares))
     }
 
@@ -119,7 +119,7 @@ impl Machine {
         record.wait_for(open.len() as u32);
         self.next_number += 1;
         self.ledger.submitted += 1;
-        self.names.count(queue, record.priority, None, Some(record.state_name()));
+        self.names.count(lane, record.priority, None, Some(record.state_name()));
         let slot = Slot {
             record: record.clone(),
             lane,
@@ -161,11 +161,6 @@ impl Machine {
         self.leases.complete(&mut record);
         let body = decode_body(record.seq, self.body(record.seq)?)?;
         Ok(Task { record, body })
-    }
-
-    fn has_lane(&self, new: &NewTask) -> bool {
-        let queue = self.names.queue_number(&new.queue);
-        queue.is_some_and(|queue| self.names.lane_number(queue, &new.kind).is_some())
     }
 
     /// The answer to a task for which there is no room, if what was looked at before it were done.

@@ -30,6 +30,9 @@ impl Machine {
             if let Some(queue) = queue.filter(|_| ages != aged) {
                 self.set_ageing(queue, ages)?;
             }
+            if let Some(queue) = queue.filter(|_| set.limit.is_none()) {
+                self.names.consider_queue(queue);
+            }
         }
         Ok(Output::Limited(LimitWritten::Done { existed }))
     }
@@ -116,11 +119,11 @@ impl Machine {
         for opened in self.names.flow.take_opened() {
             match opened {
                 Opened::Lane(lane) => self.gained.push(READY_LANES + lane),
-                Opened::Queue(queue) => drop(queues.insert(self.names.queue(queue).name.clone())),
+                Opened::Queue(queue) => queues.extend(self.names.find_queue(queue).map(|it| it.name.clone())),
             }
         }
         for queue in std::mem::take(&mut self.resumed) {
-            queues.insert(self.names.queue(queue).name.clone());
+            queues.extend(self.names.find_queue(queue).map(|it| it.name.clone()));
         }
     }
 

@@ -9,7 +9,7 @@ use windlass_core::{Record, StateName, Task};
 
 use super::{Machine, decode_body, missing};
 use crate::embedded::codec;
-use crate::embedded::names::{LaneNames, Queue};
+use crate::embedded::names::Queue;
 use crate::embedded::tables::Snapshot;
 use crate::store::{Error, List, Page, Scan};
 
@@ -19,7 +19,6 @@ pub(in crate::embedded) struct Listing {
     list: List,
     limit: usize,
     snapshot: Arc<Snapshot>,
-    lanes: LaneNames,
     /// Queues that may have matching tasks, by number; `None` if the filter names neither states nor a queue.
     queues: Option<Vec<u32>>,
     /// Matching tasks of memory, newest first, down to `memory_down_to`.
@@ -74,7 +73,6 @@ impl Machine {
             list,
             limit,
             snapshot: Arc::clone(&self.snapshot),
-            lanes: self.names.lane_names(),
             queues,
             found,
             memory_down_to,
@@ -155,10 +153,10 @@ impl Listing {
     pub(in crate::embedded) fn read(&self) -> Result<Stored, Error> {
         let before = self.list.before.unwrap_or(u64::MAX);
         let mut stored = Stored { seqs: Vec::new(), down_to: 0, looked_at: 0 };
-        let names = |lane: u32| self.lanes.get(lane);
-        let matches = |seq: u64, bytes: Bytes| -> Result<bool, Error> {
-            let record =
-                codec::decode_record(seq, bytes, names).map_err(|error| Error::Damaged(error.to_string()))?;
+        let mut lanes = self.snapshot.lane_names();
+        let mut matches = |seq: u64, bytes: Bytes| -> Result<bool, Error> {
+            let record = codec::decode_record(seq, bytes, |lane| lanes.get(lane))
+                .map_err(|error| Error::Damaged(error.to_string()))?;
             Ok(self.list.matches(&record))
         };
         let Some(queues) = &self.queues else {

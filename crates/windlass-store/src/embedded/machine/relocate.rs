@@ -37,7 +37,7 @@ impl Machine {
             };
             let number = self.names.queue_number(&queue);
             let lane = number.and_then(|number| self.names.lane_number(number, &record.kind));
-            if lane.is_none() {
+            if !self.names.has_tasks(&queue, &record.kind) {
                 new_lanes.insert((queue.clone(), record.kind.clone()));
             }
             let Some(key) = record.key else { continue };
@@ -62,8 +62,8 @@ impl Machine {
             }
             (slot.lane, slot.queue) = (lane, queue);
         }
-        self.names.count(was.queue, was.priority, Some(state), None);
-        self.names.count(queue, record.priority, None, Some(state));
+        self.names.count(was.lane, was.priority, Some(state), None);
+        self.names.count(lane, record.priority, None, Some(state));
         self.reindex(seq, Some(was.keys), None)?;
         let home = if lane == was.lane { was.home } else { self.move_house(record, lane, &was)? };
         if let Some(slot) = self.dirty.active_mut(seq) {
@@ -91,8 +91,8 @@ impl Machine {
         if let Some(lane) = self.names.lane_number(queue, kind) {
             return Ok(lane);
         }
-        self.index.add_lane(false);
         let lane = self.names.add_lane(queue, kind);
+        self.index.add_lane(lane, false);
         self.split_lane(lane)?;
         Ok(lane)
     }

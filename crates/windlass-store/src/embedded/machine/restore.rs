@@ -37,10 +37,7 @@ impl Machine {
     /// Near the limit every key counts as a new one: who moves so many has time to try with fewer.
     fn lacks_lanes_of(&self, tasks: &[Moved]) -> bool {
         let (lanes, shares) = self.names.room();
-        let known = |moved: &Moved| {
-            let queue = self.names.queue_number(&moved.task.record.queue);
-            queue.is_some_and(|queue| self.names.lane_number(queue, &moved.task.record.kind).is_some())
-        };
+        let known = |moved: &Moved| self.names.has_tasks(&moved.task.record.queue, &moved.task.record.kind);
         tasks.iter().filter(|moved| moved.task.record.key.is_some()).count() > shares
             || (lanes == 0 && !tasks.iter().all(known))
     }
@@ -81,7 +78,7 @@ impl Machine {
         self.next_number = self.next_number.max(moved.last_number() + 1);
         self.next_claim = self.next_claim.max(moved.last_claim() + 1);
         self.ledger.submitted += 1;
-        self.names.count(queue, record.priority, None, Some(state));
+        self.names.count(lane, record.priority, None, Some(state));
         let keys = Keys::of(&record, home);
         self.dirty.insert(Slot {
             record: record.clone(),

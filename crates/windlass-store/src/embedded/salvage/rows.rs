@@ -23,7 +23,7 @@ use crate::embedded::tables::heap::{self, Files};
 use crate::embedded::tables::set::{SPAN, Set};
 use crate::embedded::tables::{
     BODY_PART, DATED_IDS, IDS, LANES, LARGE, LaneMessage, META, MetaMessage, QUEUES, QueueMessage,
-    RECORD_PART, TASKS, block_at, ids, seal,
+    RECORD_PART, TASKS, block_at, ids, part_at, seal,
 };
 use crate::embedded::{codec, flow, operations, schedules, workflows};
 use crate::log::StoreId;
@@ -221,8 +221,8 @@ impl Rows {
     }
 
     fn apart(&self, seq: u64, part: u8) -> Result<Bytes, Why> {
-        let sealed = self.value(LARGE, (seq, part)).ok_or("a part of it is missing")?;
-        seal::open((seq, part), &sealed).map(Bytes::copy_from_slice).map_err(words)
+        let value = self.value(LARGE, (seq, part)).ok_or("a part of it is missing")?;
+        part_at(&self.files, (seq, part), &value).map_err(words)
     }
 
     /// The task with this number, or why it is lost.

@@ -1,4 +1,4 @@
-//! Blocks of tasks, one behind the other in files of their own.
+//! Blocks of tasks, and parts of large tasks, one behind the other in files of their own.
 //!
 //! A block is written whole whenever one of its tasks changed, so nothing is gained from keeping it inside a page of a tree, and
 //! much is paid: a page of twice the size, its place, its copies. Here a block costs its bytes, and the tree has its [`Place`]
@@ -14,6 +14,7 @@ mod place;
 #[cfg(test)]
 mod tests;
 mod tidy;
+mod trees;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -27,8 +28,10 @@ use redb::{ReadTransaction, ReadableTable, Table, TableDefinition, WriteTransact
 pub(super) use self::folder::expect_none;
 use self::folder::{files_in, make_dir, open_known, path};
 pub(in crate::embedded) use self::folder::{open_all, rename_owner};
-pub(in crate::embedded) use self::place::Place;
+use self::place::Owner;
+pub(in crate::embedded) use self::place::{Place, Pointer};
 pub(in crate::embedded) use self::tidy::Room;
+pub(in crate::embedded) use self::trees::{Trees, Writing};
 use super::{failed, seal};
 use crate::log::StoreId;
 use crate::store::Error;
@@ -139,19 +142,22 @@ impl Heap {
 
     /// Removes files that a crash left behind, made or forgotten by a checkpoint that was not finished. For when everything else
     /// about the directory was found to be right.
-    pub(super) fn remove_strays(&self, tree: &impl ReadableTable<u64, &'static [u8]>) -> Result<(), Error> {
+    pub(super) fn remove_strays<T, L>(&self, trees: &Trees<T, L>) -> Result<(), Error>
+    where
+        T: ReadableTable<u64, &'static [u8]>,
+        L: ReadableTable<(u64, u8), &'static [u8]>,
+    {
         let mut strays = files_in(&self.dir)?;
         strays.retain(|number| !self.uses.contains_key(number));
         if strays.is_empty() {
             return Ok(());
         }
-        for entry in tree.range::<u64>(..).map_err(failed("read the places of blocks"))? {
-            let (number, value) = entry.map_err(failed("read the places of blocks"))?;
-            let place = Place::read(number.value(), value.value())?;
-            if let Some(place) = place.filter(|place| strays.contains(&place.file)) {
+        trees.places(&mut |_, place| {
+            if strays.contains(&place.file) {
                 return Err(damaged(format!("the index does not know file {} of blocks", place.file)));
             }
-        }
+            Ok(())
+        })?;
         for number in strays {
             fs::remove_file(path(&self.dir, number)).map_err(failed("remove a file of blocks"))?;
         }
@@ -173,15 +179,17 @@ impl Heap {
     }
 
     /// Reads every block that the tree points to, and adds up what they take of each file.
-    pub(super) fn verify(&self, tree: &impl ReadableTable<u64, &'static [u8]>) -> Result<(), Error> {
+    pub(super) fn verify<T, L>(&self, trees: &Trees<T, L>) -> Result<(), Error>
+    where
+        T: ReadableTable<u64, &'static [u8]>,
+        L: ReadableTable<(u64, u8), &'static [u8]>,
+    {
         let mut live: BTreeMap<u32, u32> = BTreeMap::new();
-        for entry in tree.range::<u64>(..).map_err(failed("verify the blocks"))? {
-            let (number, value) = entry.map_err(failed("verify the blocks"))?;
-            if let Some(place) = Place::read(number.value(), value.value())? {
-                read(&self.files, number.value(), place)?;
-                *live.entry(place.file).or_default() += place.taken();
-            }
-        }
+        trees.places(&mut |number, place| {
+            read(&self.files, number, place)?;
+            *live.entry(place.file).or_default() += place.taken();
+            Ok(())
+        })?;
         let known = self.uses.iter().filter(|(_, known)| known.live > 0);
         if !known.map(|(number, known)| (*number, known.live)).eq(live) {
             return Err(damaged("the index and its files of blocks do not belong together".to_owned()));
@@ -190,26 +198,27 @@ impl Heap {
     }
 
     /// Replaces what the tree has of a block.
-    pub(in crate::embedded) fn put(
+    pub(in crate::embedded) fn put<K: Pointer>(
         &mut self,
-        tree: &mut Table<'_, u64, &'static [u8]>,
-        number: u64,
+        tree: &mut Table<'_, K, &'static [u8]>,
+        key: K,
         block: &[u8],
     ) -> Result<(), Error> {
+        let number = key.number();
         let place = self.append(number, block)?;
         let value = place.write(number, &mut self.value);
-        let before = tree.insert(number, value).map_err(failed("write a task"))?;
-        let before = before.map(|value| Place::read(number, value.value())).transpose()?;
+        let before = tree.insert(key, value).map_err(failed("write a task"))?;
+        let before = before.map(|value| Place::read(key, value.value())).transpose()?;
         before.flatten().map_or(Ok(()), |before| self.leave(before))
     }
 
-    pub(in crate::embedded) fn remove(
+    pub(in crate::embedded) fn remove<K: Pointer>(
         &mut self,
-        tree: &mut Table<'_, u64, &'static [u8]>,
-        number: u64,
+        tree: &mut Table<'_, K, &'static [u8]>,
+        key: K,
     ) -> Result<(), Error> {
-        let before = tree.remove(number).map_err(failed("remove a task"))?;
-        let before = before.map(|value| Place::read(number, value.value())).transpose()?;
+        let before = tree.remove(key).map_err(failed("remove a task"))?;
+        let before = before.map(|value| Place::read(key, value.value())).transpose()?;
         before.flatten().map_or(Ok(()), |before| self.leave(before))
     }
 
@@ -272,6 +281,7 @@ impl Heap {
         let at = u64::from(end) - self.buffer.len() as u64;
         file.write_all_at(&self.buffer, at).map_err(failed("write blocks"))?;
         self.buffer.clear();
+        self.buffer.shrink_to(2 * BUFFER_BYTES);
         if !self.unsynced.last().is_some_and(|last| Arc::ptr_eq(last, &file)) {
             self.unsynced.push(file);
         }
@@ -324,6 +334,11 @@ impl Heap {
 pub(super) fn make_table(write: &WriteTransaction) -> Result<(), Error> {
     write.open_table(FILES).map_err(failed("make a table"))?;
     Ok(())
+}
+
+/// Copies the rows about the files into another index of the same store.
+pub(super) fn copy_table(read: &ReadTransaction, write: &WriteTransaction) -> Result<(), Error> {
+    crate::embedded::catalogue::copy_rows(FILES, read, write)
 }
 
 fn encode(known: Use) -> Vec<u8> {

@@ -7,25 +7,23 @@ use std::path::{Path, PathBuf};
 use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable, WriteTransaction};
 use windlass_core::flow::Delta;
 
-use super::heap::{self, Heap};
+use super::heap::{self, Heap, Trees};
+use super::rewrite::{self, Rewriting};
 use super::seal;
 use super::{DATED_IDS, IDS, LANES, LARGE, LISTING, META, MOVED, ORDER, QUEUES, Snapshot, TASKS, failed};
 use crate::embedded::identity::{Identity, Stage};
 use crate::embedded::{edges, flow, holders, operations, schedules, workflows};
 use crate::store::Error;
 
-/// redb reuses or frees a page only after two more commits. If this many commits without changes freed nothing, there is nothing
-/// left to free.
-const SHRINK_COMMITS: u32 = 3;
+type Reading = Trees<ReadOnlyTable<u64, &'static [u8]>, ReadOnlyTable<(u64, u8), &'static [u8]>>;
 
 /// The tree, and the blocks that it points to.
 pub(in crate::embedded) struct Tables {
-    database: Database,
+    pub(super) database: Database,
     pub(in crate::embedded) heap: Heap,
-    index: PathBuf,
-    index_bytes: u64,
-    /// How many commits without changes may still make the index smaller.
-    shrink_commits: u32,
+    pub(super) index: PathBuf,
+    pub(super) cache_bytes: usize,
+    pub(super) rewriting: Rewriting,
 }
 
 impl Tables {
@@ -40,6 +38,7 @@ impl Tables {
         identity: &mut Identity,
     ) -> Result<Tables, Error> {
         let (path, blocks) = (dir.join("index.redb"), dir.join("blocks"));
+        rewrite::remove_unfinished(&path)?;
         if !path.exists() {
             if identity.stage == Stage::Complete {
                 return Err(Error::Damaged(format!("{} is missing", path.display())));
@@ -71,38 +70,36 @@ impl Tables {
         let read = database.begin_read().map_err(failed("read the index"))?;
         let heap = Heap::open(blocks, &read, block_bytes, identity.store)?;
         drop(read);
-        let tables =
-            Tables { database, heap, index: path, index_bytes: bytes, shrink_commits: SHRINK_COMMITS };
+        let rewriting = Rewriting::default();
+        let tables = Tables { database, heap, index: path, cache_bytes, rewriting };
         if bytes + tables.heap.bytes() <= verify_bytes {
-            tables.heap.verify(&tables.tasks()?)?;
+            tables.heap.verify(&tables.trees()?)?;
         }
         Ok(tables)
     }
 
     /// The log belongs to the tables: what else lies about was left by a crash.
     pub(in crate::embedded) fn remove_strays(&self) -> Result<(), Error> {
-        self.heap.remove_strays(&self.tasks()?)
+        self.heap.remove_strays(&self.trees()?)
     }
 
-    fn tasks(&self) -> Result<ReadOnlyTable<u64, &'static [u8]>, Error> {
+    fn trees(&self) -> Result<Reading, Error> {
         let read = self.database.begin_read().map_err(failed("read the index"))?;
-        read.open_table(TASKS).map_err(failed("open a table"))
+        Ok(Trees {
+            tasks: read.open_table(TASKS).map_err(failed("open a table"))?,
+            large: read.open_table(LARGE).map_err(failed("open a table"))?,
+        })
     }
 
     /// Whether a checkpoint without changes would free space on a disk that is short.
-    pub(in crate::embedded) fn has_waste(&self, room: heap::Room) -> bool {
-        room.short && (self.shrink_commits > 0 || self.heap.has_waste(room))
+    pub(in crate::embedded) fn has_waste(&self, room: heap::Room) -> Result<bool, Error> {
+        Ok(room.short && (self.heap.has_waste(room) || self.may_rewrite(room)?))
     }
 
-    /// Updates the bookkeeping after a commit of the tree, with changes or without.
-    pub(in crate::embedded) fn committed(&mut self, changed: bool) -> Result<(), Error> {
+    /// Updates the bookkeeping after a commit of the tree.
+    pub(in crate::embedded) fn committed(&mut self) -> Result<(), Error> {
         self.heap.saved()?;
-        let bytes = fs::metadata(&self.index).map_err(failed("look at the index"))?.len();
-        let shrunk = bytes < self.index_bytes;
-        self.shrink_commits =
-            if changed || shrunk { SHRINK_COMMITS } else { self.shrink_commits.saturating_sub(1) };
-        self.index_bytes = bytes;
-        Ok(())
+        self.note_rows()
     }
 
     /// A write that survives a crash without a repair at the next opening.
@@ -111,12 +108,11 @@ impl Tables {
     }
 
     pub(in crate::embedded) fn snapshot(&self) -> Result<Snapshot, Error> {
-        let read = self.database.begin_read().map_err(failed("read the index"))?;
-        Snapshot::take(read, self.heap.files())
+        Snapshot::take(&self.database, self.heap.files(), self.rewriting.reader())
     }
 }
 
-fn begin_write(database: &Database) -> Result<WriteTransaction, Error> {
+pub(super) fn begin_write(database: &Database) -> Result<WriteTransaction, Error> {
     let mut write = database.begin_write().map_err(failed("begin a checkpoint"))?;
     write.set_quick_repair(true);
     Ok(write)
@@ -185,13 +181,13 @@ fn verify(database: &mut Database) -> Result<(), Error> {
 
 /// Makes the file under another name first: a crash half-way through must not leave one that cannot be opened.
 fn make(path: &Path) -> Result<(), Error> {
-    let unfinished = path.with_extension("new");
-    match fs::remove_file(&unfinished) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("make the index")(error)),
-        _ => {}
-    }
+    let unfinished = rewrite::unfinished(path);
     drop(Database::create(&unfinished).map_err(failed("make the index"))?);
     fs::rename(&unfinished, path).map_err(failed("make the index"))?;
-    let dir = path.parent().unwrap_or_else(|| Path::new("."));
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed("make the index"))
+    sync_names(path).map_err(failed("make the index"))
+}
+
+/// Makes the name of a file survive a power cut.
+pub(super) fn sync_names(path: &Path) -> io::Result<()> {
+    File::open(path.parent().unwrap_or_else(|| Path::new("."))).and_then(|dir| dir.sync_all())
 }

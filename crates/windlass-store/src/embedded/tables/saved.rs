@@ -13,8 +13,9 @@ pub(in crate::embedded) struct Saved {
     pub(in crate::embedded) flow: flow::Book,
     pub(in crate::embedded) operations: Register,
     pub(in crate::embedded) state: MetaMessage,
-    pub(in crate::embedded) queues: Vec<QueueMessage>,
-    pub(in crate::embedded) lanes: Vec<LaneMessage>,
+    /// By number.
+    pub(in crate::embedded) queues: Vec<(u32, QueueMessage)>,
+    pub(in crate::embedded) lanes: Vec<(u32, LaneMessage)>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -76,4 +77,7 @@ pub(in crate::embedded) struct LaneMessage {
     pub(in crate::embedded) queue: u32,
     #[prost(string, tag = "2")]
     pub(in crate::embedded) kind: String,
+    /// How many tasks it has, finished ones too. Absent in tables of earlier versions.
+    #[prost(uint64, optional, tag = "3")]
+    pub(in crate::embedded) tasks: Option<u64>,
 }

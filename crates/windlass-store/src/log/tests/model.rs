@@ -118,7 +118,11 @@ impl World {
         self.log = None;
         let mut nth = 0;
         for (_, path, from, to) in std::mem::take(&mut self.unsynced) {
-            let file = File::options().write(true).open(&path).unwrap();
+            let file = match File::options().write(true).open(&path) {
+                // Its segment was released meanwhile.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                file => file.unwrap(),
+            };
             let mut at = from;
             while at < to {
                 let end = to.min((at / SECTOR + 1) * SECTOR);

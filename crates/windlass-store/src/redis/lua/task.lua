@@ -118,7 +118,7 @@ local function settle_ids()
   call_for_all("HSET", base .. "ids", words, 2)
 end
 
--- The queues that this call has seen. A queue stays for good, as in the other stores; so there is a bound to them.
+-- The queues that this call has seen. A queue stays until it has been without tasks for a while (release.lua), and there is a bound to them.
 local known_queues = {}
 
 local function is_known(queue)

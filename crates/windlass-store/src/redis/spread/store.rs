@@ -13,7 +13,7 @@ use crate::redis::backup;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Ending, Error, Expire, Extend, Extended, Feature,
     Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
-    ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Restore, Restored, Scan,
+    ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Released, Restore, Restored, Scan,
     ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation,
     WriteSchedule,
 };
@@ -75,6 +75,14 @@ impl Store for Spread {
 
     async fn due(&self, limit: usize) -> Result<Due, Error> {
         Spread::due(self, limit).await
+    }
+
+    async fn release_names(&self) -> Result<Released, Error> {
+        let mut all = Released::default();
+        for part in self.parts.iter() {
+            all.names += part.shared.release_names().await?.names;
+        }
+        Ok(all)
     }
 
     async fn prunable(&self, limit: usize) -> Result<Due, Error> {

@@ -104,3 +104,37 @@ fn a_lane_that_wants_much_has_its_turn_between_small_ones() {
         .collect();
     assert_eq!(rounds, [vec!["a"], vec!["b"], vec!["c", "a"]]);
 }
+
+fn ticket(round: &Round) -> Ticket {
+    round.asked[0].ticket
+}
+
+#[test]
+fn a_claim_whose_wait_ends_while_it_is_asked_for_gets_that_answer() {
+    let waits = Waits::default();
+    let mut answer = enter(&waits, "q");
+    let round = waits.gather();
+    assert!(waits.leave_or_await(ticket(&round)), "an answer is on its way");
+    assert!(waits.end_round(&round, |_| true)[0].is_some(), "it is still there to be served");
+    assert!(waits.leave_or_await(ticket(&round)), "what it was served is on its way");
+    assert!(answer.try_recv().is_err());
+    // Nothing is an answer too, but only to one that waits no more.
+    for is_over in [true, false] {
+        let mut answer = enter(&waits, "q");
+        let round = waits.gather();
+        assert!(!is_over || waits.leave_or_await(ticket(&round)));
+        assert!(waits.end_round(&round, |_| false)[0].is_none());
+        assert_eq!(matches!(answer.try_recv(), Ok(Ok(tasks)) if tasks.is_empty()), is_over);
+        assert_eq!(waits.inner.lock().waiting.is_empty(), is_over);
+    }
+}
+
+#[test]
+fn a_claim_that_nobody_asks_for_leaves_when_its_wait_ends() {
+    let waits = Waits::default();
+    let _answer = enter(&waits, "q");
+    let round = waits.gather();
+    waits.end_round(&round, |_| false);
+    assert!(!waits.leave_or_await(ticket(&round)));
+    assert!(waits.inner.lock().waiting.is_empty());
+}

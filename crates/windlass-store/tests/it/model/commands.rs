@@ -264,6 +264,7 @@ impl Pair {
             transition::remove(&task.record, pair.now()).ok().flatten()
         })
         .await;
+        self.release_names().await;
     }
 
     async fn reap(&mut self) {

@@ -9,6 +9,14 @@ use super::both::{both, same, walk};
 use super::commands::{Pair, QUEUES, TYPES, WORKERS};
 
 impl Pair {
+    /// Looks for names without tasks twice, so that both stores release all of them.
+    pub(super) async fn release_names(&self) {
+        for store in [&self.a, &self.a, &self.b, &self.b] {
+            store.release_names().await.expect("release_names");
+        }
+        both!(self, queues(None));
+    }
+
     pub(super) async fn look(&mut self) {
         let list = List {
             states: (0..self.draw(3)).map(|_| StateName::ALL[self.draw(8) as usize]).collect(),

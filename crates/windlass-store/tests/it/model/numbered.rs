@@ -18,7 +18,7 @@ use windlass_store::clock::ManualClock;
 use windlass_store::{
     Capabilities, Claim, Clock, Committed, Due, DueSchedules, Ending, Error, Expire, Extend, Extended, Hold,
     Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations, ListSchedules,
-    ListWorkflows, OperationChange, OperationWritten, Page, QueueCounts, Restore, Restored, Scan,
+    ListWorkflows, OperationChange, OperationWritten, Page, QueueCounts, Released, Restore, Restored, Scan,
     ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store, WorkflowInserted, WriteOperation,
     WriteSchedule,
 };
@@ -103,6 +103,10 @@ impl Store for Numbered {
         let transitions = self.table.lock().transitions(transitions);
         let answers = self.store.commit(transitions).await?;
         Ok(self.table.lock().committed(answers))
+    }
+
+    async fn release_names(&self) -> Result<Released, Error> {
+        self.store.release_names().await
     }
 
     async fn endings(&self, limit: usize) -> Result<Vec<Ending>, Error> {

@@ -200,17 +200,25 @@ async fn a_redis_that_drops_keys_is_refused() {
 /// A queue stays for good, so there is a bound to them, as in the embedded store.
 #[tokio::test]
 async fn too_many_queues_are_refused() {
-    const FILL: &str = "local names = {} for j = 1, 1000 do names[2 * j - 1] = 0 \
-        names[2 * j] = 'n' .. (1000 * ARGV[1] + j) end redis.call('ZADD', KEYS[1], unpack(names))";
+    // Queues that are paused are in use, though they have no tasks.
+    const FILL: &str = "for j = 1, 1000 do local name = 'n' .. (1000 * ARGV[1] + j) \
+        redis.call('ZADD', KEYS[1] .. 'queues', 0, name) \
+        redis.call('HSET', KEYS[1] .. 'queue/' .. name, 'paused', ARGV[2]) end";
     let server = super::Server::start(&[]);
     let (clock, url) = (ManualClock::shared(), format!("redis+unix://{}", server.socket.display()));
     let store = open(&url, clock.clone()).await;
-    let client = redis::Client::open(url).expect("a URL");
-    let mut connection = client.get_multiplexed_async_connection().await.expect("a connection");
-    for part in 1..=1000 {
+    let client = redis::Client::open(url.clone()).expect("a URL");
+    // A script that writes a thousand queues may take a while on a busy machine.
+    let patient = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(60)));
+    let connection = client.get_multiplexed_async_connection_with_config(&patient).await;
+    let connection = connection.expect("a connection");
+    let fill = async |part: usize, paused: &str| {
         let mut fill = redis::cmd("EVAL");
-        fill.arg(FILL).arg(1).arg("{windlass}:queues").arg(part);
-        fill.query_async::<redis::Value>(&mut connection).await.expect("an answer");
+        fill.arg(FILL).arg(1).arg("{windlass}:").arg(part).arg(paused);
+        fill.query_async::<redis::Value>(&mut connection.clone()).await.expect("an answer");
+    };
+    for part in 1..=1000 {
+        fill(part, "1").await;
     }
     let one = |queue: &str| NewTask { queue: name(queue), ..task(queue, clock.now().wall) };
     for atomic in [false, true] {
@@ -222,4 +230,16 @@ async fn too_many_queues_are_refused() {
     assert!(matches!(refused, Err(Error::TooManyLanes)), "{refused:?}");
     assert_eq!(store.ledger().await.expect("ledger").submitted, 0, "nothing was added");
     assert!(matches!(add(&store, vec![one("n1001")]).await[..], [Inserted::New(_)]));
+    // Those that nothing holds any more make room, at once for a process that did not just look.
+    fill(500, "0").await;
+    let other = open(&url, clock.clone()).await;
+    let tasks = vec![one("new"), one("n1002")];
+    let added = other.insert(Insert { tasks: tasks.into(), atomic: true, max_depth: None }).await;
+    assert!(matches!(added.expect("insert")[..], [Inserted::New(_), Inserted::New(_)]));
+    let known: usize = redis::cmd("ZCARD")
+        .arg("{windlass}:queues")
+        .query_async(&mut connection.clone())
+        .await
+        .expect("an answer");
+    assert_eq!(known, 1_000_000 - 1000 + 1);
 }

@@ -6,9 +6,10 @@ use std::str::FromStr;
 
 use axum::http::HeaderValue;
 use serde::Deserialize;
-use windlass_broker::{EventFilter, Kinds};
+use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
+use windlass_broker::{EventFilter, EventKind, Kinds};
 use windlass_core::limits::LISTENER_VALUES_MAX;
-use windlass_proto::rest::Invalid;
+use windlass_proto::rest::{Invalid, schema};
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -16,13 +17,31 @@ use windlass_proto::rest::Invalid;
 pub(super) struct EventParams {
     /// Types of events, with commas, as `task.completed,task.failed` or `task.*`; all if left out.
     #[serde(rename = "type")]
+    #[param(schema_with = event_types)]
     kind: Option<String>,
     /// Events about tasks of these queues and about these queues, with commas.
+    #[param(value_type = Option<schema::NamesQuery>)]
     queue: Option<String>,
     /// Events about these tasks, by id, with commas.
+    #[param(value_type = Option<schema::NamesQuery>)]
     task: Option<String>,
     /// The id of the last event that was seen: what came after it is sent first, as far as it is kept.
+    #[param(value_type = Option<schema::Unsigned64>)]
     last_id: Option<String>,
+}
+
+/// Every type and every family, as a pattern.
+fn event_types() -> Object {
+    let family = |kind: EventKind| kind.as_str().split_once('.').map(|(family, _)| format!("{family}.*"));
+    let mut words: Vec<String> = vec!["*".to_owned()];
+    for kind in EventKind::ALL {
+        words.extend(family(kind).filter(|family| !words.contains(family)));
+        words.push(kind.as_str().to_owned());
+    }
+    let one = words.join("|").replace('.', r"\.").replace('*', r"\*");
+    ObjectBuilder::from(Object::with_type(Type::String))
+        .pattern(Some(format!("^({one})(,({one}))*$")))
+        .build()
 }
 
 impl EventParams {

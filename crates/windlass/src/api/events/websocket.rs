@@ -16,6 +16,7 @@ use windlass_core::limits::{
 
 use super::text;
 use crate::api::State;
+use crate::server::budget::Account;
 
 /// What the connection gathers before it writes, and what it may hold at most: a write, and one message that did not fit.
 const GATHERED_BYTES: usize = 16 * 1024;
@@ -23,7 +24,12 @@ const HELD_BYTES_MAX: usize = LISTENER_WRITE_BYTES_MAX * 4;
 /// Writes in one turn: enough for one that hears everything while a thousand others have their turns.
 const PIECES_MAX: usize = 16;
 
-pub(super) fn answer(state: &Arc<State>, upgrade: WebSocketUpgrade, listener: Listener) -> Response {
+pub(super) fn answer(
+    state: &Arc<State>,
+    upgrade: WebSocketUpgrade,
+    listener: Listener,
+    account: Option<Arc<Account>>,
+) -> Response {
     let state = state.clone();
     upgrade
         .read_buffer_size(LISTENER_MESSAGE_BYTES_MAX)
@@ -32,7 +38,7 @@ pub(super) fn answer(state: &Arc<State>, upgrade: WebSocketUpgrade, listener: Li
         .max_message_size(LISTENER_MESSAGE_BYTES_MAX)
         .max_frame_size(LISTENER_MESSAGE_BYTES_MAX)
         .on_upgrade(async move |socket| {
-            let serving = Connection::new(socket, listener).serve(state.clone());
+            let serving = Connection::new(socket, listener, account).serve(state.clone());
             state.room.spawn(serving);
         })
 }
@@ -46,6 +52,8 @@ struct Connection {
     messages: usize,
     /// The id in the last message.
     said: u64,
+    /// What it has not read counts here.
+    account: Option<Arc<Account>>,
 }
 
 /// Why a listener is not served any more.
@@ -59,8 +67,8 @@ enum End {
 }
 
 impl Connection {
-    fn new(socket: WebSocket, listener: Listener) -> Self {
-        Self { socket, listener, heard_at: Instant::now(), messages: 0, said: 0 }
+    fn new(socket: WebSocket, listener: Listener, account: Option<Arc<Account>>) -> Self {
+        Self { socket, listener, heard_at: Instant::now(), messages: 0, said: 0, account }
     }
 
     async fn serve(mut self, state: Arc<State>) {
@@ -169,9 +177,12 @@ impl Connection {
             self.said = id;
             bytes += message.len();
             let message = Utf8Bytes::try_from(message).map_err(axum::Error::new)?;
+            // Twice: as text, and as the frames that are written.
+            let _held = self.account.as_ref().map(|account| account.hold(2 * bytes));
             self.socket.feed(Message::Text(message)).await?;
             next = if bytes < LISTENER_WRITE_BYTES_MAX { self.listener.more() } else { None };
         }
+        let _held = self.account.as_ref().map(|account| account.hold(2 * bytes));
         self.socket.flush().await
     }
 }

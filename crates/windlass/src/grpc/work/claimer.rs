@@ -14,6 +14,7 @@ use windlass_proto::grpc::v1::{LeasedTask, Stopped, Tasks, WorkResponse};
 use super::credits::{Credits, Wish};
 use super::outbound::{UNREAD_MAX, too_slow};
 use crate::grpc::refusal::status;
+use crate::server::budget::Account;
 
 /// Milliseconds until the next claim when the broker is busy; spread, so that its workers do not come back all at once.
 const BUSY_PAUSE_MS: std::ops::RangeInclusive<u64> = 100..=1000;
@@ -21,6 +22,7 @@ const BUSY_PAUSE_MS: std::ops::RangeInclusive<u64> = 100..=1000;
 /// Runs until the session is over or the broker gives out no more tasks. An error ends the stream.
 pub(super) async fn run(
     session: Arc<Session>,
+    account: Arc<Account>,
     claim: ClaimRequest,
     credits: Arc<Credits>,
     tasks: mpsc::Sender<WorkResponse>,
@@ -37,8 +39,15 @@ pub(super) async fn run(
             }
         };
         let Ok(room) = tasks.reserve().await else { return Ok(()) };
+        let claiming = async {
+            // While the memory budget is short, no tasks are read that may have to wait for the worker.
+            match account.budget().is_short() {
+                true => Err(Error::Busy),
+                false => session.claim(ClaimRequest { max, ..claim.clone() }).await,
+            }
+        };
         let claimed = tokio::select! {
-            claimed = session.claim(ClaimRequest { max, ..claim.clone() }) => claimed,
+            claimed = claiming => claimed,
             () = credits.stopping() => continue,
         };
         let claimed = match claimed {
@@ -56,6 +65,7 @@ pub(super) async fn run(
             return Ok(());
         }
         credits.spend(claimed.len());
+        let _held = account.hold(claimed.iter().map(Task::bytes).sum());
         push(&session, claimed, room, &tasks).await?;
     }
 }

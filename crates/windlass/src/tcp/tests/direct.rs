@@ -28,13 +28,15 @@ async fn serve_directly<C: Future<Output = ()>>(
 ) -> io::Result<()> {
     let (near, far) = ends().await;
     let (state, limits, stopping) = (Arc::new(state()), Limits::default(), Arc::new(Stopping::default()));
+    let account = &state.budget.without_connection();
     let run = |job: Job| {
         if let Job::Submits(submits) = &job {
             submits_run.set(submits_run.get() + submits.len());
         }
-        job::run(state.clone(), state.broker.clone(), job)
+        job::run(state.clone(), state.broker.clone(), account.clone(), job)
     };
-    let mut connection = Connection::new(near, &state, &limits, &stopping, descriptors::handle, run);
+    let context = Context { state: &state, limits: &limits, stopping: &stopping, account };
+    let mut connection = Connection::new(near, context, descriptors::handle, run);
     connection.write_with(state.broker.clone());
     let (served, ()) = tokio::join!(connection.serve(), client(far, stopping.clone()));
     served

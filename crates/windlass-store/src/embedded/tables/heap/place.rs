@@ -1,11 +1,52 @@
 //! The positions of blocks in the files.
 
+use redb::{Key, Value};
+
 use super::{HEAD_BYTES, damaged};
-use crate::embedded::tables::block::BLOCK_BYTES_MAX;
 use crate::embedded::tables::seal;
 use crate::store::Error;
 
-/// The position of a block. As a value of the table of tasks it begins with a byte that no block begins with.
+/// The key of a row that points to a block: blocks of tasks have a number, parts of large tasks have `(seq, part)`.
+pub(in crate::embedded) trait Pointer:
+    Key + Copy + for<'a> Value<SelfType<'a> = Self> + 'static
+{
+    /// The number in front of the block in its file. It tells both kinds of keys apart.
+    fn number(self) -> u64;
+}
+
+/// Marks the number of a part.
+const PART: u64 = 1 << 63;
+
+impl Pointer for u64 {
+    fn number(self) -> u64 {
+        self
+    }
+}
+
+impl Pointer for (u64, u8) {
+    fn number(self) -> u64 {
+        PART | self.0 << 1 | u64::from(self.1)
+    }
+}
+
+/// The row that a number belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    Block(u64),
+    Part((u64, u8)),
+}
+
+impl Owner {
+    pub(super) fn of(number: u64) -> Owner {
+        if number & PART == 0 {
+            return Owner::Block(number);
+        }
+        Owner::Part(((number & !PART) >> 1, (number & 1) as u8))
+    }
+}
+
+/// The position of a block. As a value of a table it is recognised by its first byte and its length: blocks of tasks never begin
+/// with that byte, and parts that are rows themselves, as earlier versions wrote them, are longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::embedded) struct Place {
     pub(super) file: u32,
@@ -15,13 +56,16 @@ pub(in crate::embedded) struct Place {
 }
 
 const PLACE_MARK: u8 = 0xff;
+/// The mark, four numbers and the checksum.
+const PLACE_BYTES: usize = 1 + 4 * 4 + 4;
 
 impl Place {
-    /// Decodes the value of block `number` in the tree. Returns `None` if the value is the block itself, as in format 4.
-    pub(in crate::embedded) fn read(number: u64, value: &[u8]) -> Result<Option<Place>, Error> {
-        if value.first() != Some(&PLACE_MARK) {
+    /// Decodes the value of a row in the tree. Returns `None` if the value is the block itself, as in earlier formats.
+    pub(in crate::embedded) fn read(key: impl Pointer, value: &[u8]) -> Result<Option<Place>, Error> {
+        if value.first() != Some(&PLACE_MARK) || value.len() != PLACE_BYTES {
             return Ok(None);
         }
+        let number = key.number();
         let (numbers, rest) = seal::open(number, value)?.get(1..).unwrap_or_default().as_chunks::<4>();
         let place = match (numbers, rest) {
             ([file, at, bytes, checksum], []) => Some(Place {
@@ -32,8 +76,7 @@ impl Place {
             }),
             _ => None,
         };
-        let sane = place.filter(|place| place.bytes as usize <= BLOCK_BYTES_MAX);
-        sane.map(Some).ok_or_else(|| damaged(format!("the place of block {number} cannot be read")))
+        place.map(Some).ok_or_else(|| damaged(format!("the place of block {number} cannot be read")))
     }
 
     pub(super) fn write(self, number: u64, buffer: &mut Vec<u8>) -> &[u8] {

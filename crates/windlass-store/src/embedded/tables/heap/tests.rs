@@ -8,9 +8,9 @@ use redb::{Database, ReadableDatabase};
 
 use super::*;
 use crate::embedded::identity::{Identity, Stage};
-use crate::embedded::tables::{TASKS, Tables};
+use crate::embedded::tables::{LARGE, TASKS, Tables, sealed_part_at};
 
-/// A tree and its files, beside what they should hold.
+/// A tree and its files, beside what they should hold. Odd numbers are parts of large tasks.
 struct Held {
     dir: tempfile::TempDir,
     database: Database,
@@ -43,21 +43,22 @@ impl Held {
     fn save_until(&mut self, changes: Vec<(u64, Option<Vec<u8>>)>, end: End) {
         let mut model = self.model.clone();
         let write = self.database.begin_write().unwrap();
-        let mut tree = write.open_table(TASKS).unwrap();
+        let mut trees =
+            Trees { tasks: write.open_table(TASKS).unwrap(), large: write.open_table(LARGE).unwrap() };
         for (number, block) in changes {
-            match block {
-                Some(block) => {
-                    self.heap.put(&mut tree, number, &block).unwrap();
-                    model.insert(number, block);
-                }
-                None => {
-                    self.heap.remove(&mut tree, number).unwrap();
-                    model.remove(&number);
-                }
+            match (part(number), &block) {
+                (Some(part), Some(block)) => self.heap.put(&mut trees.large, part, block).unwrap(),
+                (Some(part), None) => self.heap.remove(&mut trees.large, part).unwrap(),
+                (None, Some(block)) => self.heap.put(&mut trees.tasks, number, block).unwrap(),
+                (None, None) => self.heap.remove(&mut trees.tasks, number).unwrap(),
             }
+            match block {
+                Some(block) => model.insert(number, block),
+                None => model.remove(&number),
+            };
         }
-        self.heap.tidy(&mut tree, Room { short: self.short, bytes: u64::MAX }).unwrap();
-        drop(tree);
+        self.heap.tidy(&mut trees, Room { short: self.short, bytes: u64::MAX }).unwrap();
+        drop(trees);
         self.heap.save(&write).unwrap();
         if end == End::BeforeCommit {
             write.abort().unwrap();
@@ -72,14 +73,26 @@ impl Held {
     }
 
     fn read_all(&self) -> Result<BTreeMap<u64, Vec<u8>>, Error> {
-        let read = self.database.begin_read().unwrap();
-        let tree = read.open_table(TASKS).unwrap();
-        self.heap.verify(&tree)?;
-        let block = |entry: Result<(redb::AccessGuard<'_, u64>, redb::AccessGuard<'_, &'static [u8]>), _>| {
+        let trees = self.trees();
+        self.heap.verify(&trees)?;
+        let mut all = BTreeMap::new();
+        for entry in trees.tasks.range::<u64>(..).unwrap() {
             let (number, value) = entry.unwrap();
-            Ok((number.value(), self.heap.block(number.value(), value.value())?.to_vec()))
-        };
-        tree.range::<u64>(..).unwrap().map(block).collect()
+            all.insert(number.value(), self.heap.block(number.value(), value.value())?.to_vec());
+        }
+        for entry in trees.large.range::<(u64, u8)>(..).unwrap() {
+            let (key, value) = entry.unwrap();
+            let bytes = sealed_part_at(&self.heap.files, key.value(), value.value())?;
+            all.insert(2 * key.value().0 + 1, bytes.to_vec());
+        }
+        Ok(all)
+    }
+
+    fn trees(
+        &self,
+    ) -> Trees<impl ReadableTable<u64, &'static [u8]>, impl ReadableTable<(u64, u8), &'static [u8]>> {
+        let read = self.database.begin_read().unwrap();
+        Trees { tasks: read.open_table(TASKS).unwrap(), large: read.open_table(LARGE).unwrap() }
     }
 
     fn files_on_disk(&self) -> Vec<PathBuf> {
@@ -88,8 +101,13 @@ impl Held {
 
     fn reopen(&mut self) -> Result<(), Error> {
         self.heap = open(self.dir.path(), &self.database)?;
-        self.heap.remove_strays(&self.database.begin_read().unwrap().open_table(TASKS).unwrap())
+        self.heap.remove_strays(&self.trees())
     }
+}
+
+/// The key of a number that stands for a part.
+fn part(number: u64) -> Option<(u64, u8)> {
+    (number % 2 == 1).then_some((number / 2, (number / 2 % 2) as u8))
 }
 
 const STORE: StoreId = [5; 16];
@@ -98,6 +116,7 @@ const STORE: StoreId = [5; 16];
 fn open(dir: &Path, database: &Database) -> Result<Heap, Error> {
     let write = database.begin_write().unwrap();
     write.open_table(TASKS).unwrap();
+    write.open_table(LARGE).unwrap();
     make_table(&write).unwrap();
     write.commit().unwrap();
     Heap::open(dir.join("blocks"), &database.begin_read().unwrap(), 4096, STORE)
@@ -143,8 +162,8 @@ fn an_older_view_still_reads_what_was_moved_and_removed_since() {
     let tree = read.open_table(TASKS).unwrap();
     held.save((0..100).map(|number| (number, Some(vec![2; 100]))).collect());
     assert!(!held.dir.path().join("blocks/0000000001.blk").exists());
-    let value = tree.get(5).unwrap().unwrap();
-    assert_eq!(super::super::block_at(&files, 5, value.value()).unwrap(), vec![1; 100]);
+    let value = tree.get(6).unwrap().unwrap();
+    assert_eq!(super::super::block_at(&files, 6, value.value()).unwrap(), vec![1; 100]);
 }
 
 #[test]
@@ -198,7 +217,7 @@ fn on_a_short_disk_smaller_waste_counts_too() {
 fn purge(held: &mut Held, end: End) {
     held.save((0..30).map(|number| (number, Some(vec![1; 100]))).collect());
     assert_eq!(held.files_on_disk().len(), 1);
-    held.save_until((0..30).filter(|number| *number != 7).map(|number| (number, None)).collect(), end);
+    held.save_until((0..30).filter(|number| *number != 8).map(|number| (number, None)).collect(), end);
 }
 
 #[test]
@@ -233,7 +252,7 @@ fn an_older_view_still_reads_the_file_that_was_current() {
     let read = held.database.begin_read().unwrap();
     let tree = read.open_table(TASKS).unwrap();
     purge(&mut held, End::Done);
-    for number in [5, 7] {
+    for number in [6, 8] {
         let value = tree.get(number).unwrap().unwrap();
         assert_eq!(super::super::block_at(&files, number, value.value()).unwrap(), vec![1; 100]);
     }

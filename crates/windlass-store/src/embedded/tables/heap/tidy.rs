@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 
 use redb::{ReadableTable, Table};
 
-use super::{HEAD_BYTES, Heap, Place, failed, missing, read};
+use super::{HEAD_BYTES, Heap, Owner, Place, Pointer, Writing, failed, missing, read};
 use crate::store::Error;
 
 /// A checkpoint looks through twice as much as it wrote, which is enough to keep up, and through this much at least.
@@ -43,11 +43,7 @@ impl Tidying {
 
 impl Heap {
     /// One step.
-    pub(in crate::embedded) fn tidy(
-        &mut self,
-        tree: &mut Table<'_, u64, &'static [u8]>,
-        room: Room,
-    ) -> Result<(), Error> {
+    pub(in crate::embedded) fn tidy(&mut self, trees: &mut Writing<'_>, room: Room) -> Result<(), Error> {
         let least = if room.short { u64::from(self.file_bytes) } else { STEP_BYTES_MIN };
         let mut left = least.max(2 * self.tidying.written).min(room.bytes);
         while left > 0
@@ -62,7 +58,7 @@ impl Heap {
                 self.flush()?;
                 self.current += 1;
             }
-            match self.move_on(tree, file, at, known.end)? {
+            match self.move_on(trees, file, at, known.end)? {
                 Some(next) => {
                     left = left.saturating_sub(u64::from(next - at));
                     self.tidying.leaving = Some((file, next));
@@ -106,7 +102,7 @@ impl Heap {
     /// Moves the block at this place, if it counts. Says where the next one is; `None` if there is none, or it cannot be told.
     fn move_on(
         &mut self,
-        tree: &mut Table<'_, u64, &'static [u8]>,
+        trees: &mut Writing<'_>,
         file: u32,
         at: u32,
         end: u32,
@@ -121,18 +117,30 @@ impl Heap {
         let (number, bytes) = (u64::from_le_bytes(n), u32::from_le_bytes([b0, b1, b2, b3]));
         let next = (at + HEAD_BYTES as u32).checked_add(bytes).filter(|next| *next <= end);
         let Some(next) = next else { return Ok(None) };
-        let stored = tree.get(number).map_err(failed("look through blocks"))?;
-        let place = stored.map(|value| Place::read(number, value.value())).transpose()?.flatten();
-        if let Some(place) = place.filter(|place| (place.file, place.at) == (file, at)) {
-            match read(&self.files, number, place) {
-                Ok(block) => self.put(tree, number, &block)?,
-                Err(Error::Damaged(words)) => {
-                    tracing::error!(words, "a block cannot be moved");
-                    return Ok(None);
-                }
-                Err(error) => return Err(error),
+        let moved = match Owner::of(number) {
+            Owner::Block(key) => self.move_block(&mut trees.tasks, key, (file, at))?,
+            Owner::Part(key) => self.move_block(&mut trees.large, key, (file, at))?,
+        };
+        Ok(moved.then_some(next))
+    }
+
+    /// Moves the block of a row, if the row points to this place. Returns whether the look through the file can continue.
+    fn move_block<K: Pointer>(
+        &mut self,
+        tree: &mut Table<'_, K, &'static [u8]>,
+        key: K,
+        from: (u32, u32),
+    ) -> Result<bool, Error> {
+        let stored = tree.get(key).map_err(failed("look through blocks"))?;
+        let place = stored.map(|value| Place::read(key, value.value())).transpose()?.flatten();
+        let Some(place) = place.filter(|place| (place.file, place.at) == from) else { return Ok(true) };
+        match read(&self.files, key.number(), place) {
+            Ok(block) => self.put(tree, key, &block).map(|()| true),
+            Err(Error::Damaged(words)) => {
+                tracing::error!(words, "a block cannot be moved");
+                Ok(false)
             }
+            Err(error) => Err(error),
         }
-        Ok(Some(next))
     }
 }

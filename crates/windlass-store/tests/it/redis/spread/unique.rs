@@ -6,7 +6,7 @@ use windlass_core::{NewTask, OnConflict, Record, StateName, Transition, Unique, 
 use windlass_store::{Clock, Committed, Insert, Inserted, Store};
 
 use super::super::shared::add;
-use super::{is_refused, of, store, two_apart};
+use super::{PARTS, fresh_url, is_refused, of, store, two_apart};
 
 fn unique(queue: &str, id: &str, on_conflict: OnConflict, now: u64) -> NewTask {
     let key = UniqueKey::new("a key").expect("a key");
@@ -143,4 +143,9 @@ async fn a_repeated_submit_finds_its_task_though_another_part_has_its_key() {
             "{answers:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn sixty_four_clients_of_three_processes_replace_each_other_in_one_part() {
+    super::super::contest::each_replaces_another(&fresh_url(PARTS), 3).await;
 }

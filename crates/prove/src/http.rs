@@ -58,6 +58,11 @@ impl Http {
         Self { address, sender: None, patience: PATIENCE }
     }
 
+    /// Waits this long for an answer.
+    pub(crate) fn patient(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
     pub(crate) async fn get(&mut self, path: &str) -> Result<Answer, NoAnswer> {
         self.call(Method::GET, path, None).await
     }

@@ -36,6 +36,7 @@ mod open;
 pub(crate) mod operations;
 mod overlay;
 mod pages;
+mod removals;
 mod restore;
 pub mod salvage;
 pub(crate) mod schedules;
@@ -72,15 +73,16 @@ use engine::Shared;
 use inbox::Reply;
 use machine::Machine;
 use open::Threads;
-use space::saves;
+use space::{Unsaved, saves};
+use tables::ids::own_rows;
 
 use crate::backup::Source;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
     Groups, Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
-    ListQueues, ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Released, Restore,
-    Restored, Scan, ScheduleChange, ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store,
-    WorkflowInserted, WriteOperation, WriteSchedule,
+    ListQueues, ListSchedules, ListWorkflows, OperationChange, OperationWritten, Page, QueueCounts, Released,
+    Restore, Restored, Scan, ScheduleChange, ScheduleWritten, SetLimit, Settle, Settled, Signals, Span,
+    Store, WorkflowInserted, WriteOperation, WriteSchedule,
 };
 
 #[derive(Debug)]
@@ -120,8 +122,9 @@ impl Store for EmbeddedStore {
     }
 
     async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {
+        let ids = own_rows(insert.tasks.iter().map(|task| &task.id));
         let (command, entry) = Command::insert(insert);
-        let _admitted = self.shared.admit(entry.len())?;
+        let _admitted = self.shared.admit(Unsaved { bytes: entry.len(), ids })?;
         self.send(command, entry, Reply::Inserted).await
     }
 
@@ -166,6 +169,7 @@ impl Store for EmbeddedStore {
         if transitions.iter().any(saves) && self.shared.is_short() {
             return Err(Error::NoSpace);
         }
+        self.shared.permit_removals(&transitions).await?;
         let command = Command::Commit { transitions };
         let entry = command.encode();
         self.send(command, entry, Reply::Committed).await
@@ -287,6 +291,9 @@ impl Store for EmbeddedStore {
     }
 
     async fn write_operation(&self, write: WriteOperation) -> Result<OperationWritten, Error> {
+        if let OperationChange::Step { transitions, .. } = &write.change {
+            self.shared.permit_removals(transitions).await?;
+        }
         let command = Command::Operate { write: Box::new(write) };
         let entry = command.encode();
         self.send(command, entry, Reply::Operated).await
@@ -327,9 +334,10 @@ impl Store for EmbeddedStore {
             return Ok(refused);
         }
         let tasks = Submits::from(std::mem::take(&mut insert.tasks));
+        let ids = own_rows(tasks.tasks.iter().map(|task| &task.id));
         let command = Command::Workflow { insert: Box::new(insert), tasks };
         let entry = command.encode();
-        let _admitted = self.shared.admit(entry.len())?;
+        let _admitted = self.shared.admit(Unsaved { bytes: entry.len(), ids })?;
         self.send(command, entry, Reply::Workflow).await
     }
 
@@ -346,9 +354,10 @@ impl Store for EmbeddedStore {
     }
 
     async fn restore(&self, restore: Restore) -> Result<Vec<Restored>, Error> {
+        let ids = own_rows(restore.tasks.iter().map(|moved| &moved.task.record.id));
         let command = Command::Restore { restore: Box::new(restore) };
         let entry = command.encode();
-        let _admitted = self.shared.admit(entry.len())?;
+        let _admitted = self.shared.admit(Unsaved { bytes: entry.len(), ids })?;
         self.send(command, entry, Reply::Restored).await
     }
 

@@ -115,6 +115,7 @@ pub(super) fn run(shared: &Arc<Shared>, tables: &mut Tables, log: &Reclaimer) ->
     if shared.space.is_short() {
         shared.bell.free_soon();
     }
+    need::note_index(shared, tables)?;
     loop {
         shared.space.advise_log();
         let reason = shared.bell.wait();
@@ -149,9 +150,10 @@ pub(super) enum Saved {
 /// Writes one checkpoint. While the disk is short it may run without changes, to free space that files of blocks waste.
 pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>) -> Result<Saved, Error> {
     shared.backups.expire();
-    let need = need::need(shared, tables)?;
+    let need = need::need(shared)?;
     let room = shared.space.room(need);
     if !shared.space.has_room_for(need) || !can_open_files(shared.space.dir()) {
+        tracing::debug!(?need, "no room for a checkpoint");
         return Ok(Saved::NoRoom);
     }
     let frame = {
@@ -177,7 +179,7 @@ pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>
     let rest = {
         let mut machine = shared.machine.lock();
         let rest = machine.thaw(snapshot);
-        shared.space.note_unsaved(machine.unsaved_bytes());
+        shared.space.note_unsaved(machine.unsaved());
         shared.room.notify_all();
         rest
     };
@@ -186,6 +188,8 @@ pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>
     if let Some(log) = log {
         log.release(applied + 1);
     }
+    need::note_index(shared, tables)?;
+    shared.saved.notify_waiters();
     elapsed::keep(shared);
     tracing::debug!(tasks, applied, ms = began.elapsed().as_millis() as u64, "checkpoint");
     Ok(Saved::Whole)

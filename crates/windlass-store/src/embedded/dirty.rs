@@ -17,8 +17,9 @@ pub(super) use self::slots::Slots;
 use super::checkpoint::Touched;
 use super::index::Place;
 use super::names::KEYED_LANES;
+use super::space::Unsaved;
 use super::tables::block::BLOCK_TASKS;
-use super::tables::ids::Dated;
+use super::tables::ids::{Dated, has_own_row};
 
 /// The index's lanes that are not for ready tasks.
 pub(super) const WAKE_LANE: u32 = 0;
@@ -98,10 +99,10 @@ pub(super) struct Dirty {
     frozen: Frozen,
     active_ids: Ids,
     frozen_ids: Ids,
-    /// An estimate of what `active` occupies…
-    bytes: usize,
+    /// What `active` will change in the tables, estimated…
+    unsaved: Unsaved,
     /// …and `frozen`.
-    frozen_bytes: usize,
+    frozen_unsaved: Unsaved,
 }
 
 impl Dirty {
@@ -149,7 +150,8 @@ impl Dirty {
 
     /// Adds a task that this generation does not have.
     pub(super) fn insert(&mut self, slot: Slot) {
-        self.bytes += cost(&slot);
+        self.unsaved.bytes += cost(&slot);
+        self.unsaved.ids += usize::from(slot.base.is_none() && has_own_row(slot.record.id.as_str()));
         self.active_ids.add(&slot.record.id, slot.record.seq, &self.active);
         self.active.insert(slot);
     }
@@ -157,27 +159,30 @@ impl Dirty {
     /// The task is gone. If no generation below knows it, no trace remains.
     pub(super) fn remove(&mut self, seq: u64) {
         let Some(slot) = self.active.get_mut(seq) else { return };
+        let own_row = usize::from(has_own_row(slot.record.id.as_str()));
         if slot.base.is_some() {
+            self.unsaved.ids += if slot.gone { 0 } else { own_row };
             slot.gone = true;
             slot.body = None;
         } else if let Some(slot) = self.active.remove(seq) {
-            self.bytes = self.bytes.saturating_sub(cost(&slot));
+            self.unsaved.bytes = self.unsaved.bytes.saturating_sub(cost(&slot));
+            self.unsaved.ids = self.unsaved.ids.saturating_sub(own_row);
             self.active_ids.remove(&slot.record.id, seq);
         }
     }
 
     /// Something that a slot holds grew.
     pub(super) fn grew(&mut self, bytes: usize) {
-        self.bytes += bytes;
+        self.unsaved.bytes += bytes;
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        self.unsaved.bytes
     }
 
-    /// The size of the changed tasks that are in memory and not in the tables.
-    pub(super) fn unsaved_bytes(&self) -> usize {
-        self.bytes + self.frozen_bytes
+    /// What is changed in memory and not yet in the tables.
+    pub(super) fn unsaved(&self) -> Unsaved {
+        self.unsaved + self.frozen_unsaved
     }
 
     /// How many tasks the next checkpoint writes.
@@ -231,13 +236,13 @@ impl Dirty {
         debug_assert!(self.frozen.is_empty(), "one checkpoint at a time");
         self.frozen = Arc::new(std::mem::take(&mut self.active));
         self.frozen_ids = std::mem::take(&mut self.active_ids);
-        self.frozen_bytes = std::mem::take(&mut self.bytes);
+        self.frozen_unsaved = std::mem::take(&mut self.unsaved);
         Arc::clone(&self.frozen)
     }
 
     /// The frozen generation is in the tables. Returns it, for a thread with time to drop it.
     pub(super) fn thaw(&mut self) -> impl Sized + use<> {
-        self.frozen_bytes = 0;
+        self.frozen_unsaved = Unsaved::default();
         (std::mem::take(&mut self.frozen), std::mem::take(&mut self.frozen_ids))
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use windlass_core::Name;
 use windlass_core::flow::Scope;
 
@@ -30,7 +30,7 @@ use super::gauges::Gauges;
 use super::handover::{Limited, hand_over};
 use super::inbox::{Inbox, Op, Reply};
 use super::machine::{Gained, Machine};
-use super::space::{Admitted, Space};
+use super::space::{Admitted, Space, Unsaved};
 use crate::clock::Clock;
 use crate::log::{self, Log, StoreId};
 use crate::store::{Error, Signals};
@@ -46,6 +46,8 @@ pub(super) struct Shared {
     pub(super) waiting: Mutex<Waiting<Waiter>>,
     pub(super) bell: Bell,
     pub(super) space: Space,
+    /// Rings after every checkpoint.
+    pub(super) saved: Notify,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) signals: Arc<Signals>,
     pub(super) failure: watch::Sender<Option<String>>,
@@ -103,6 +105,7 @@ impl Shared {
         drop(self.machine.lock());
         self.room.notify_all();
         self.turn.notify_all();
+        self.saved.notify_waiters();
     }
 
     /// Whether new tasks must wait for disk space. If so, it requests a checkpoint, which may free some.
@@ -115,8 +118,8 @@ impl Shared {
     }
 
     /// Admits a submit of this size. If there is no room, it requests a checkpoint, as [`Shared::is_short`] does.
-    pub(super) fn admit(&self, bytes: usize) -> Result<Admitted<'_>, Error> {
-        self.space.admit(bytes).inspect_err(|_| self.bell.free_soon())
+    pub(super) fn admit(&self, submit: Unsaved) -> Result<Admitted<'_>, Error> {
+        self.space.admit(submit).inspect_err(|_| self.bell.free_soon())
     }
 
     pub(super) fn failed(&self) -> Option<Error> {
@@ -276,7 +279,7 @@ fn apply_group(shared: &Arc<Shared>, first: u64, ops: Vec<Op>) -> Result<(), Err
     };
     machine.tell_gates();
     let dirty_bytes = machine.dirty_bytes();
-    shared.space.note_unsaved(machine.unsaved_bytes());
+    shared.space.note_unsaved(machine.unsaved());
     let much = dirty_bytes > shared.limits.checkpoint_bytes || shared.space.is_tight();
     let grown = much && !machine.is_freezing();
     // While the state is locked, so that a checkpoint that begins takes its time with it.

@@ -14,6 +14,8 @@ use super::command::Command;
 use super::desk::Desk;
 use super::engine::{Shared, commit_group};
 use super::inbox::{Op, Reply};
+use super::space::Unsaved;
+use super::tables::ids::own_rows;
 use crate::store::{Error, Insert, Inserted, Store};
 
 /// The right to commit. Whoever has it is waited for when the store is closed.
@@ -70,9 +72,10 @@ impl EmbeddedStore {
         let Some(place) = Place::take(&self.shared, &self.desk) else {
             return join_all(inserts.into_iter().map(|insert| self.insert(insert))).await;
         };
-        let push = |insert| {
+        let push = |insert: Insert| {
+            let ids = own_rows(insert.tasks.iter().map(|task| &task.id));
             let (command, entry) = Command::insert(insert);
-            let admitted = self.shared.admit(entry.len())?;
+            let admitted = self.shared.admit(Unsaved { bytes: entry.len(), ids })?;
             let (sender, receiver) = oneshot::channel();
             self.shared.inbox.push_quietly(Op { command, entry, reply: Reply::Inserted(sender) });
             Ok((receiver, admitted))

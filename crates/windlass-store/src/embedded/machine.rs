@@ -45,6 +45,7 @@ use super::leases::Leases;
 use super::names::{Changed, KEYED_LANES, Names};
 use super::operations::{self as operations_table, Register};
 use super::schedules::{self as schedules_table, Book};
+use super::space::Unsaved;
 use super::tables::{MetaMessage, Row, Snapshot};
 use super::workflows::{self as workflows_table, Workflows};
 use crate::clock::Clock;
@@ -317,9 +318,9 @@ impl Machine {
         self.dirty.bytes()
     }
 
-    /// The size of the changed tasks that are in the log and in no table.
-    pub(super) fn unsaved_bytes(&self) -> usize {
-        self.dirty.unsaved_bytes()
+    /// The changes that are in the log and in no table.
+    pub(super) fn unsaved(&self) -> Unsaved {
+        self.dirty.unsaved()
     }
 
     /// How many tasks changed since the last checkpoint began.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use windlass_core::{Change, Payload};
 
 use super::EmbeddedStore;
@@ -158,6 +158,7 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
         inbox: Inbox::default(),
         waiting: Mutex::new(Waiting::default()),
         bell: Bell::default(),
+        saved: Notify::new(),
         space: Space::new(options.dir.clone(), options.disk_reserve_bytes, options.segment_bytes),
         clock,
         signals,
@@ -181,7 +182,7 @@ fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<EmbeddedStore>, E
         let mut machine = shared.machine.lock();
         machine.renew_leases()?;
         shared.limited.load(&machine);
-        shared.space.note_unsaved(machine.unsaved_bytes());
+        shared.space.note_unsaved(machine.unsaved());
         // What was replayed.
         if machine.can_be_saved() {
             shared.bell.save_within(shared.limits.time_for(machine.dirty_bytes()));

@@ -5,8 +5,9 @@
 //!
 //! A checkpoint that runs out of room half-way stops the store, because the state on the disk is then unknown. So it begins only
 //! if there is room for all that it may write ([`Space::has_room_for`]) and for a file that the log may create meanwhile.
-//! Tasks that are accepted and not yet saved count as disk space in use, with the overhead of redb ([`debt`]). Thus a reserve
-//! of [`reserve_bytes_min`] is enough for every checkpoint, whatever its size.
+//! Tasks that are accepted and not yet saved count as disk space in use, with the overhead of redb ([`debt`]). Ids that clients chose count
+//! with a page of the index each, because redb copies every page that changes. Thus a reserve of [`reserve_bytes_min`] is enough for every
+//! checkpoint, whatever its size.
 //!
 //! Files that the log has prepared and not yet used count as free space, because a part of the reserve is for them: one that it may
 //! fill before the next checkpoint, and one during it. While the disk is short, the log prepares no files.
@@ -39,6 +40,9 @@ const LOG_FILES_MEANWHILE: u64 = 1;
 /// Room for tasks that were accepted since the disk was last checked, and for reports of running work.
 const SLACK_BYTES: u64 = 4 << 20;
 
+/// A page of the index. redb copies a whole page for each row that changes.
+pub(super) const PAGE_BYTES: u64 = 4096;
+
 /// Changes smaller than this do not cause an early checkpoint.
 const TIGHT_BYTES_MIN: u64 = 1 << 20;
 
@@ -50,6 +54,64 @@ pub fn reserve_bytes_min(segment_bytes: u64) -> u64 {
 /// The disk space that changed tasks of this size will take in the tables. redb rounds pages up to a power of two.
 fn debt(unsaved_bytes: u64) -> u64 {
     unsaved_bytes.saturating_mul(2)
+}
+
+/// Changes that no table has yet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Unsaved {
+    /// The size of the changed tasks.
+    pub(super) bytes: usize,
+    /// Ids that have a row of their own and are added or removed. Each may be anywhere in the index.
+    pub(super) ids: usize,
+}
+
+impl std::ops::Add for Unsaved {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { bytes: self.bytes + other.bytes, ids: self.ids + other.ids }
+    }
+}
+
+/// [`Unsaved`], shared between threads.
+#[derive(Debug, Default)]
+struct UnsavedCounts {
+    bytes: AtomicU64,
+    ids: AtomicU64,
+}
+
+impl UnsavedCounts {
+    fn get(&self) -> (u64, u64) {
+        (self.bytes.load(Ordering::Relaxed), self.ids.load(Ordering::Relaxed))
+    }
+
+    fn set(&self, unsaved: Unsaved) {
+        self.bytes.store(unsaved.bytes as u64, Ordering::Relaxed);
+        self.ids.store(unsaved.ids as u64, Ordering::Relaxed);
+    }
+
+    /// Returns what there is then.
+    fn add(&self, more: Unsaved) -> (u64, u64) {
+        let (bytes, ids) = (more.bytes as u64, more.ids as u64);
+        (
+            self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes,
+            self.ids.fetch_add(ids, Ordering::Relaxed) + ids,
+        )
+    }
+
+    fn sub(&self, less: Unsaved) {
+        self.bytes.fetch_sub(less.bytes as u64, Ordering::Relaxed);
+        self.ids.fetch_sub(less.ids as u64, Ordering::Relaxed);
+    }
+}
+
+/// The pages of the index, as of the last checkpoint, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct IndexPages {
+    /// Pages in use. A checkpoint copies each at most once.
+    pub(super) used: u64,
+    /// Free pages that the next checkpoint reuses.
+    pub(super) free: u64,
 }
 
 /// The most that a checkpoint may write.
@@ -74,10 +136,12 @@ pub(super) struct Space {
     segment_bytes: u64,
     /// The log, as soon as it is open.
     log: OnceLock<Reclaimer>,
-    /// The size of the changed tasks in memory, as of the last group or checkpoint.
-    unsaved: AtomicU64,
-    /// The size of the submits that were admitted and are not answered yet.
-    coming: AtomicU64,
+    /// The changes in memory, as of the last group or checkpoint.
+    unsaved: UnsavedCounts,
+    /// The submits that were admitted and are not answered yet.
+    coming: UnsavedCounts,
+    index_used: AtomicU64,
+    index_free: AtomicU64,
     since: Instant,
     /// What the system answered last, and when it was asked. Every submit looks, so nobody has to wait for who asks.
     free: AtomicU64,
@@ -91,12 +155,12 @@ pub(super) struct Space {
 #[derive(Debug)]
 pub(super) struct Admitted<'a> {
     space: &'a Space,
-    bytes: u64,
+    submit: Unsaved,
 }
 
 impl Drop for Admitted<'_> {
     fn drop(&mut self) {
-        self.space.coming.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.space.coming.sub(self.submit);
     }
 }
 
@@ -104,6 +168,7 @@ impl Space {
     pub(super) fn new(dir: PathBuf, reserve_bytes: u64, segment_bytes: u64) -> Self {
         let free = AtomicU64::new(free_bytes(&dir));
         let (log, answered_ms, asking, unsaved, coming, refused) = Default::default();
+        let (index_used, index_free) = Default::default();
         let since = Instant::now();
         Self {
             dir,
@@ -112,6 +177,8 @@ impl Space {
             log,
             unsaved,
             coming,
+            index_used,
+            index_free,
             since,
             free,
             answered_ms,
@@ -147,9 +214,38 @@ impl Space {
         }
     }
 
-    /// Records the size of the changed tasks in memory.
-    pub(super) fn note_unsaved(&self, bytes: usize) {
-        self.unsaved.store(bytes as u64, Ordering::Relaxed);
+    /// Records the changes in memory.
+    pub(super) fn note_unsaved(&self, unsaved: Unsaved) {
+        self.unsaved.set(unsaved);
+    }
+
+    /// Records the pages of the index, after a checkpoint.
+    pub(super) fn note_index(&self, pages: IndexPages) {
+        self.index_used.store(pages.used, Ordering::Relaxed);
+        self.index_free.store(pages.free, Ordering::Relaxed);
+    }
+
+    /// The pages of the index, as of the last checkpoint.
+    pub(super) fn index_pages(&self) -> IndexPages {
+        IndexPages {
+            used: self.index_used.load(Ordering::Relaxed),
+            free: self.index_free.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The disk space for pages that change because of these ids.
+    fn pages_for(&self, ids: u64) -> u64 {
+        let IndexPages { used, free } = self.index_pages();
+        ids.saturating_mul(PAGE_BYTES).min(used).saturating_sub(free)
+    }
+
+    /// Whether the next checkpoint has room for the removal of these ids too. The first removals after a checkpoint always have it.
+    pub(super) fn has_room_to_remove(&self, ids: usize) -> bool {
+        let (bytes, unsaved_ids) = self.unsaved.get();
+        // A half, because neighbours of removed tasks may be written again.
+        unsaved_ids == 0
+            || debt(bytes).saturating_add(self.pages_for(unsaved_ids + ids as u64))
+                <= self.available_bytes() / 2
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -158,16 +254,14 @@ impl Space {
 
     /// Whether new tasks must wait for room.
     pub(super) fn is_short(&self) -> bool {
-        self.is_short_with(0)
+        self.is_short_with(0, 0)
     }
 
-    /// Admits a submit of this size, unless it would use the reserve.
-    pub(super) fn admit(&self, bytes: usize) -> Result<Admitted<'_>, Error> {
-        let bytes = bytes as u64;
-        let coming = self.coming.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let admitted = Admitted { space: self, bytes };
-        // A task is written once to the log and once to the tables.
-        if self.is_short_with(coming.saturating_add(debt(coming))) {
+    /// Admits a submit, unless it would use the reserve.
+    pub(super) fn admit(&self, submit: Unsaved) -> Result<Admitted<'_>, Error> {
+        let (bytes, ids) = self.coming.add(submit);
+        let admitted = Admitted { space: self, submit };
+        if self.is_short_with(bytes, ids) {
             return Err(Error::NoSpace);
         }
         Ok(admitted)
@@ -176,13 +270,18 @@ impl Space {
     /// Whether unsaved changes take half of the room that is left for new tasks. Saving them early takes less room, so that
     /// new tasks are refused later.
     pub(super) fn is_tight(&self) -> bool {
-        let unsaved = self.unsaved.load(Ordering::Relaxed);
+        let (bytes, ids) = self.unsaved.get();
+        let pages = self.pages_for(ids);
         let left = self.free().saturating_sub(self.reserve_bytes);
-        unsaved >= TIGHT_BYTES_MIN && left < debt(unsaved).saturating_mul(2)
+        bytes + pages >= TIGHT_BYTES_MIN && left < debt(bytes).saturating_add(pages).saturating_mul(2)
     }
 
-    fn is_short_with(&self, coming: u64) -> bool {
-        let owed = debt(self.unsaved.load(Ordering::Relaxed));
+    /// Whether there is no room for submits with so many bytes and ids.
+    fn is_short_with(&self, bytes: u64, ids: u64) -> bool {
+        let (unsaved_bytes, unsaved_ids) = self.unsaved.get();
+        let owed = debt(unsaved_bytes).saturating_add(self.pages_for(unsaved_ids + ids));
+        // A task is written once to the log and once to the tables.
+        let coming = bytes.saturating_add(debt(bytes));
         self.free() < self.reserve_bytes.saturating_add(owed).saturating_add(coming)
     }
 
@@ -196,6 +295,14 @@ impl Space {
     /// Whether there is room for this now. [`Space::had_room`] does not change.
     pub(super) fn fits_now(&self, need: Need) -> bool {
         self.fits(need, free_bytes(&self.dir), self.prepared_bytes())
+    }
+
+    /// The room for the pages of a checkpoint that changes no task.
+    pub(super) fn available_bytes(&self) -> u64 {
+        let kept = Need::default()
+            .bytes()
+            .saturating_add(self.log_bytes_meanwhile().saturating_sub(self.prepared_bytes()));
+        free_bytes(&self.dir).saturating_sub(kept)
     }
 
     /// Whether the last check before a checkpoint found enough room.
@@ -282,6 +389,27 @@ mod tests {
         space
     }
 
+    fn bytes(bytes: usize) -> Unsaved {
+        Unsaved { bytes, ids: 0 }
+    }
+
+    #[test]
+    fn ids_count_with_the_pages_that_they_may_change() {
+        let space = space(110 << 20, 100 << 20);
+        let ids = |ids| Unsaved { bytes: 0, ids };
+        assert!(space.admit(ids(1_000_000)).is_ok(), "an index without pages has none to copy");
+        space.note_index(IndexPages { used: 20 << 20, free: 0 });
+        assert!(space.admit(ids(2560)).is_ok());
+        assert!(space.admit(ids(2561)).is_err(), "one page more than there is room for");
+        space.note_unsaved(ids(1300));
+        assert!(space.admit(ids(1261)).is_err());
+        assert!(space.is_tight());
+        space.note_index(IndexPages { used: 10 << 20, free: 0 });
+        assert!(space.admit(ids(1_000_000)).is_ok(), "no page is copied twice");
+        space.note_index(IndexPages { used: 20 << 20, free: 10 << 20 });
+        assert!(space.admit(ids(1_000_000)).is_ok(), "free pages are used first");
+    }
+
     #[test]
     fn the_least_reserve_is_enough_for_every_checkpoint() {
         let reserve = reserve_bytes_min(SEGMENT);
@@ -290,8 +418,8 @@ mod tests {
             let need = Need { unsaved_bytes: unsaved, rewritten_bytes: SLACK_BYTES };
             for (free, accepted) in [(least - 1, false), (least, true)] {
                 let space = space(free, reserve);
-                space.note_unsaved(unsaved as usize);
-                assert_eq!(space.admit(0).is_ok(), accepted, "{unsaved} {free}");
+                space.note_unsaved(bytes(unsaved as usize));
+                assert_eq!(space.admit(bytes(0)).is_ok(), accepted, "{unsaved} {free}");
             }
             // The log fills a file before the checkpoint begins, and may need one more during it.
             for prepared in 0..=LOG_FILES {
@@ -312,22 +440,22 @@ mod tests {
     #[test]
     fn what_is_on_its_way_counts_until_it_is_answered() {
         let space = space((100 << 20) + 10 * 3, 100 << 20);
-        let first = space.admit(6).unwrap();
-        assert!(matches!(space.admit(5), Err(Error::NoSpace)));
-        let second = space.admit(4).unwrap();
+        let first = space.admit(bytes(6)).unwrap();
+        assert!(matches!(space.admit(bytes(5)), Err(Error::NoSpace)));
+        let second = space.admit(bytes(4)).unwrap();
         drop((first, second));
-        assert!(space.admit(10).is_ok());
+        assert!(space.admit(bytes(10)).is_ok());
         assert!(!space.is_short());
     }
 
     #[test]
     fn what_is_not_saved_is_saved_before_new_tasks_are_refused() {
         let space = space(110 << 20, 100 << 20);
-        space.note_unsaved(1 << 20);
+        space.note_unsaved(bytes(1 << 20));
         assert!(!space.is_tight() && !space.is_short());
-        space.note_unsaved(3 << 20);
+        space.note_unsaved(bytes(3 << 20));
         assert!(space.is_tight() && !space.is_short());
-        space.note_unsaved(6 << 20);
+        space.note_unsaved(bytes(6 << 20));
         assert!(space.is_tight() && space.is_short());
     }
 }

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use crate::embedded::engine::Shared;
-use crate::embedded::space::Need;
+use crate::embedded::space::{IndexPages, Need, PAGE_BYTES};
 use crate::embedded::tables::block::{BLOCK_BYTES_MAX, BLOCK_TASKS, ENTRY_BYTES_MAX};
 use crate::embedded::tables::{Snapshot, Tables};
 use crate::store::Error;
 
-/// A page of the tree.
-const PAGE_BYTES: u64 = 4096;
 /// The most that a row of the table of ids takes in its page. Pages are at least half full.
 const ID_ROW_BYTES: u64 = 640;
 /// What a row of the table of ids takes besides the id.
@@ -32,11 +30,11 @@ pub(in crate::embedded) struct Touched {
 }
 
 /// How much the next checkpoint may write. Reads the tables only if the disk has no room for the worst case.
-pub(super) fn need(shared: &Shared, tables: &Tables) -> Result<Need, Error> {
+pub(super) fn need(shared: &Shared) -> Result<Need, Error> {
     let (unsaved_bytes, tasks, names, snapshot) = {
         let machine = shared.machine.lock();
         let (tasks, names) = (machine.changed_tasks() as u64, machine.changed_names() as u64);
-        (machine.unsaved_bytes() as u64, tasks, names, Arc::clone(machine.snapshot()))
+        (machine.unsaved().bytes as u64, tasks, names, Arc::clone(machine.snapshot()))
     };
     let names = (names * PAGE_BYTES).min((snapshot.names_len()? + names) * NAME_ROW_BYTES);
     let worst =
@@ -46,23 +44,64 @@ pub(super) fn need(shared: &Shared, tables: &Tables) -> Result<Need, Error> {
     }
     let (touched, snapshot) = shared.machine.lock().touched();
     let unsaved_bytes = touched.iter().map(|it| it.bytes).sum();
-    let rewritten_bytes = rewritten(&touched, &snapshot, tables.index_bytes()?)? + names;
-    Ok(Need { unsaved_bytes, rewritten_bytes })
+    let exact = Rewritten::compute(&touched, &snapshot)?;
+    Ok(Need { unsaved_bytes, rewritten_bytes: exact.bytes(shared.space.index_pages()) + names })
 }
 
-fn rewritten(touched: &[Touched], snapshot: &Snapshot, index_bytes: u64) -> Result<u64, Error> {
-    let (mut blocks, mut ids, mut id_bytes) = (0, 0, 0);
-    for it in touched {
-        let rest_max = BLOCK_TASKS.saturating_sub(it.gone) * ENTRY_BYTES_MAX as u64;
-        if rest_max > 0 {
-            blocks += snapshot.stored_bytes(it.block)?.min(rest_max);
-        }
-        ids += it.ids;
-        id_bytes += it.id_bytes;
+/// Finds out how many pages of the index are in use. Counts its free pages only if the disk has no room to copy all of it.
+pub(super) fn note_index(shared: &Shared, tables: &Tables) -> Result<(), Error> {
+    let bytes = tables.index_bytes()?;
+    let copied = Need { unsaved_bytes: 0, rewritten_bytes: bytes };
+    let counts = !shared.space.fits_now(copied) && shared.space.fits_now(Need::default());
+    let free = if counts { tables.reclaim()? } else { 0 };
+    shared.space.note_index(IndexPages { used: tables.index_bytes()?.saturating_sub(free), free });
+    Ok(())
+}
+
+/// The stored data that a checkpoint writes again.
+struct Rewritten {
+    blocks: u64,
+    /// The pages of ids, at most.
+    id_pages: u64,
+    /// What the ids add to the index, at most.
+    added: u64,
+}
+
+impl Rewritten {
+    fn bytes(&self, index: IndexPages) -> u64 {
+        // A page is written at most once, and only pages in use are copied.
+        let id_pages = self.id_pages.min(index.used + self.added);
+        self.blocks + id_pages.saturating_sub(index.free)
     }
-    // At worst each id is in a page of its own. But a page of the index is written once at most, and there are never more pages than
-    // the whole table has.
-    let added = 2 * (id_bytes + ids * ID_ROW_OVERHEAD);
-    let table = (snapshot.ids_len()? + ids) * ID_ROW_BYTES;
-    Ok(blocks + (ids * PAGE_BYTES).min(table).min(index_bytes + added))
+
+    fn compute(touched: &[Touched], snapshot: &Snapshot) -> Result<Self, Error> {
+        let (mut blocks, mut ids, mut id_bytes) = (0, 0, 0);
+        for it in touched {
+            let rest_max = BLOCK_TASKS.saturating_sub(it.gone) * ENTRY_BYTES_MAX as u64;
+            if rest_max > 0 {
+                blocks += snapshot.stored_bytes(it.block)?.min(rest_max);
+            }
+            ids += it.ids;
+            id_bytes += it.id_bytes;
+        }
+        // At worst each id is in a page of its own, but there are never more pages than the whole table has.
+        let table = (snapshot.ids_len()? + ids) * ID_ROW_BYTES;
+        let added = 2 * (id_bytes + ids * ID_ROW_OVERHEAD);
+        Ok(Self { blocks, id_pages: (ids * PAGE_BYTES).min(table), added })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_pages_of_the_index_count_as_room_for_ids() {
+        let purge = Rewritten { blocks: 5, id_pages: 1000, added: 10 };
+        let bytes = |used, free| purge.bytes(IndexPages { used, free });
+        assert_eq!(bytes(2000, 0), 1005, "each id in a page of its own");
+        assert_eq!(bytes(500, 0), 515, "every page of the index, and the new ones");
+        assert_eq!(bytes(300, 200), 115, "pages in use are copied, 200 of them into free pages");
+        assert_eq!(bytes(100, 400), 5, "all fit into free pages");
+    }
 }

@@ -5,6 +5,7 @@
 //! fit stands alone like an id without a time.
 
 use uuid::{Uuid, Variant, Version};
+use windlass_core::TaskId;
 
 /// Milliseconds that share a row, as a power of two.
 const ROW_MS_LOG2: u32 = 1;
@@ -34,6 +35,17 @@ impl Dated {
         ms[2..].copy_from_slice(&self.0[..6]);
         u64::from_be_bytes(ms) >> ROW_MS_LOG2
     }
+}
+
+/// Whether an id has a row of its own in the table of ids. A guess by its length and the digit of the version, because this is asked for every task.
+pub(in crate::embedded) fn has_own_row(id: &str) -> bool {
+    const VERSION_AT: usize = 14;
+    id.len() != 36 || id.as_bytes()[VERSION_AT] != b'7'
+}
+
+/// How many of them do.
+pub(in crate::embedded) fn own_rows<'a>(ids: impl Iterator<Item = &'a TaskId>) -> usize {
+    ids.filter(|id| has_own_row(id.as_str())).count()
 }
 
 pub(in crate::embedded) fn find(row: &[u8], dated: &Dated) -> Option<u64> {

@@ -27,6 +27,8 @@ const BYTES_MIN_SHORT: u64 = 4 << 20;
 const BYTES_MIN: u64 = 64 << 20;
 /// The most that is copied while the disk is not short.
 const COPY_BYTES_MAX: u64 = 64 << 20;
+/// An index larger than this is not read to find its free pages.
+const READ_BYTES_MAX: u64 = 256 << 20;
 /// A row takes about this much besides its key and value. Pages are at least half full.
 const ROW_BYTES: u64 = 32;
 const PAGE_FILL: u64 = 2;
@@ -65,6 +67,23 @@ impl Tables {
     /// What the index takes on the disk.
     pub(in crate::embedded) fn index_bytes(&self) -> Result<u64, Error> {
         disk_bytes(&self.index)
+    }
+
+    /// Frees the pages that the last checkpoint replaced, and returns the size of all free pages. Reads the whole index: for a large one it
+    /// returns 0.
+    ///
+    /// It commits once. A commit uses pages that are free only when no snapshot from before it is left, so this runs once
+    /// after each checkpoint.
+    pub(in crate::embedded) fn reclaim(&self) -> Result<u64, Error> {
+        let bytes = self.index_bytes()?;
+        if bytes > READ_BYTES_MAX {
+            return Ok(0);
+        }
+        self.begin_write()?.commit().map_err(failed("free pages of the index"))?;
+        let write = self.begin_write()?;
+        let stats = write.stats().map_err(failed("read the index"))?;
+        write.abort().map_err(failed("read the index"))?;
+        Ok(bytes.saturating_sub(stats.allocated_pages() * stats.page_size() as u64))
     }
 
     /// Rewrites the index if it is mostly free pages and the new file fits into the room.

@@ -45,9 +45,11 @@ impl Heap {
     /// One step.
     pub(in crate::embedded) fn tidy(&mut self, trees: &mut Writing<'_>, room: Room) -> Result<(), Error> {
         let least = if room.short { u64::from(self.file_bytes) } else { STEP_BYTES_MIN };
-        let mut left = least.max(2 * self.tidying.written).min(room.bytes);
+        // What is looked through and what moves are limited apart: waste takes no room.
+        let (mut left, mut room) = (least.max(2 * self.tidying.written), room);
         while left > 0
-            && let Some((file, at)) = self.tidying.leaving.take().or_else(|| self.most_wasteful(room))
+            && room.bytes > 0
+            && let Some((file, at)) = self.unfinished(room).or_else(|| self.most_wasteful(room))
         {
             let known = self.uses.get(&file).copied().unwrap_or_default();
             if known.live == 0 {
@@ -60,7 +62,9 @@ impl Heap {
             }
             match self.move_on(trees, file, at, known.end)? {
                 Some(next) => {
+                    let live = self.uses.get(&file).map_or(0, |now| now.live);
                     left = left.saturating_sub(u64::from(next - at));
+                    room.bytes = room.bytes.saturating_sub(u64::from(known.live.saturating_sub(live)));
                     self.tidying.leaving = Some((file, next));
                 }
                 None => {
@@ -75,8 +79,18 @@ impl Heap {
 
     /// Whether a step would free space.
     pub(in crate::embedded) fn has_waste(&self, room: Room) -> bool {
-        let unfinished = self.tidying.leaving.is_some_and(|(file, _)| self.uses.contains_key(&file));
+        let unfinished = self.tidying.leaving.is_some_and(|(file, _)| self.can_empty(file, room));
         room.bytes > 0 && (unfinished || self.most_wasteful(room).is_some())
+    }
+
+    /// The file that the last step began to leave. It starts over later if it cannot be emptied now.
+    fn unfinished(&mut self, room: Room) -> Option<(u32, u32)> {
+        self.tidying.leaving.take().filter(|(file, _)| self.can_empty(*file, room))
+    }
+
+    /// While the disk is short, a file that cannot be emptied completely would only take the room of two files.
+    fn can_empty(&self, file: u32, room: Room) -> bool {
+        self.uses.get(&file).is_some_and(|known| !room.short || u64::from(known.live) <= room.bytes)
     }
 
     fn most_wasteful(&self, room: Room) -> Option<(u32, u32)> {
@@ -88,11 +102,9 @@ impl Heap {
             };
             let share = if room.short { CURRENT_SHARE_SHORT } else { CURRENT_SHARE };
             let small = **number == self.current && known.end < self.file_bytes / share;
-            // A file that cannot be emptied completely would only take the room of two files.
-            let fits = !room.short || u64::from(known.live) <= room.bytes;
             known.live > 0
                 && known.start + known.live < limit
-                && fits
+                && self.can_empty(**number, room)
                 && !small
                 && !self.tidying.given_up.contains(number)
         });

@@ -40,7 +40,7 @@ const FILES_MIN: u64 = 8_000;
 
 pub(crate) async fn prove(run: Run) -> Outcome {
     raise_files()?;
-    let length = Duration::from_secs(run.pick(50, 600));
+    let length = Duration::from_secs(run.pick(60, 600));
     let group = Cgroup::with_memory("g18", LIMIT_BYTES)?;
     let home = run.home()?;
     let setup = setup(&run, home.path(), &group);

@@ -70,6 +70,15 @@ impl Answers {
         let pairs = self.outcomes.as_slice().iter().zip(self.bodies.as_slice());
         pairs.map(|(outcome, body)| look(outcome, body))
     }
+
+    /// The size of the payloads of tasks that were there before. A submit does not bound them.
+    pub fn found_bytes(&self) -> usize {
+        let found = |outcome: &Inserted| match outcome {
+            Inserted::Same(task) | Inserted::Live(task) => task.body.payload.bytes().len(),
+            _ => 0,
+        };
+        self.outcomes.as_slice().iter().map(found).sum()
+    }
 }
 
 pub(crate) fn look<'a>(outcome: &'a Inserted, body: &'a Body) -> Look<'a> {

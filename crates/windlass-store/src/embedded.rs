@@ -124,7 +124,7 @@ impl Store for EmbeddedStore {
     async fn insert(&self, insert: Insert) -> Result<Vec<Inserted>, Error> {
         let ids = own_rows(insert.tasks.iter().map(|task| &task.id));
         let (command, entry) = Command::insert(insert);
-        let _admitted = self.shared.admit(Unsaved { bytes: entry.len(), ids })?;
+        let _admitted = self.shared.admit(Unsaved { bytes: entry.len(), ids, blocks: 0 })?;
         self.send(command, entry, Reply::Inserted).await
     }
 
@@ -337,7 +337,7 @@ impl Store for EmbeddedStore {
         let ids = own_rows(tasks.tasks.iter().map(|task| &task.id));
         let command = Command::Workflow { insert: Box::new(insert), tasks };
         let entry = command.encode();
-        let _admitted = self.shared.admit(Unsaved { bytes: entry.len(), ids })?;
+        let _admitted = self.shared.admit(Unsaved { bytes: entry.len(), ids, blocks: 0 })?;
         self.send(command, entry, Reply::Workflow).await
     }
 
@@ -357,7 +357,7 @@ impl Store for EmbeddedStore {
         let ids = own_rows(restore.tasks.iter().map(|moved| &moved.task.record.id));
         let command = Command::Restore { restore: Box::new(restore) };
         let entry = command.encode();
-        let _admitted = self.shared.admit(Unsaved { bytes: entry.len(), ids })?;
+        let _admitted = self.shared.admit(Unsaved { bytes: entry.len(), ids, blocks: 0 })?;
         self.send(command, entry, Reply::Restored).await
     }
 

@@ -19,7 +19,6 @@ const SEGMENT: &str = "8MiB";
 /// The least for such segments: two of them, and 8 MiB.
 const RESERVE: &str = "24MiB";
 const DISK_BYTES: u64 = 72 << 20;
-const ROUNDS: usize = 3;
 /// Far more than the disk can take.
 const SUBMITS_MAX: usize = 1_000_000;
 
@@ -80,7 +79,7 @@ impl Case {
         let mut server = setup.start().await?;
         let (mut filled, mut keep) = (Vec::new(), Vec::new());
         // What is left of a round is in the way of the next.
-        for round in 0..ROUNDS {
+        for round in 0..run.pick(2, 3) {
             filled.push(self.fill(&mut server.http(), round, &mut keep).await?);
             // How many fit varies, because what is not saved yet counts twice.
             if filled[round] < filled[0] / 2 {

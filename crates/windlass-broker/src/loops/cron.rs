@@ -43,7 +43,9 @@ pub(super) async fn step(broker: &Broker) -> Result<Next, Error> {
             broker.fire_ended(task);
         }
     }
-    let mut schedules = broker.inner.store.due_schedules(LOOP_STEP_MAX).await?.schedules;
+    // Stuck ones stay due, and must not take the places of others.
+    let limit = LOOP_STEP_MAX + broker.inner.stuck.count();
+    let mut schedules = broker.inner.store.due_schedules(limit).await?.schedules;
     let found = schedules.len();
     for id in broker.inner.awaited.take_freed() {
         if !schedules.iter().any(|schedule| schedule.id == id) {
@@ -52,10 +54,10 @@ pub(super) async fn step(broker: &Broker) -> Result<Next, Error> {
     }
     let ticked = tick(broker, schedules).await?;
     let is_stuck = !ticked.refused.is_empty();
-    broker.inner.stuck.looked(ticked.refused, found < LOOP_STEP_MAX);
+    broker.inner.stuck.looked(ticked.refused, found < limit);
     if is_stuck {
         // Those that can fire are not late because of others, which are due all the time.
-        let behind = broker.inner.store.due_schedules(LOOP_STEP_MAX).await?.next;
+        let behind = broker.inner.store.due_schedules(limit).await?.next;
         let until_next = behind.map(|at| Duration::from_millis(at.saturating_sub(broker.now().wall)));
         return Ok(Next::In(until_next.unwrap_or(SLEEP_REFUSED).clamp(SLEEP_STUCK, SLEEP_REFUSED)));
     }

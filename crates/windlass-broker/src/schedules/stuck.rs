@@ -48,6 +48,10 @@ impl Stuck {
         self.0.lock().get(id).cloned()
     }
 
+    pub(crate) fn count(&self) -> usize {
+        self.0.lock().len()
+    }
+
     pub(crate) fn problem(&self) -> Option<String> {
         let stuck = self.0.lock();
         let (_, reason) = stuck.first_key_value()?;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-pub(super) use self::need::Touched;
+pub(super) use self::need::{Touched, TouchedBlock, note_index};
 use super::elapsed;
 use super::engine::Shared;
 use super::space::{Need, SHORT_INTERVAL};

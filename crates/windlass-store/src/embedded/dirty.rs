@@ -14,12 +14,13 @@ use windlass_core::{Record, TaskId};
 
 use self::ids::Ids;
 pub(super) use self::slots::Slots;
-use super::checkpoint::Touched;
+use super::checkpoint::{Touched, TouchedBlock};
 use super::index::Place;
 use super::names::KEYED_LANES;
 use super::space::Unsaved;
 use super::tables::block::BLOCK_TASKS;
 use super::tables::ids::{Dated, has_own_row};
+use super::tables::set::SPAN;
 
 /// The index's lanes that are not for ready tasks.
 pub(super) const WAKE_LANE: u32 = 0;
@@ -103,6 +104,8 @@ pub(super) struct Dirty {
     unsaved: Unsaved,
     /// …and `frozen`.
     frozen_unsaved: Unsaved,
+    /// The block from which a task was removed last.
+    removed_from: Option<u64>,
 }
 
 impl Dirty {
@@ -161,7 +164,12 @@ impl Dirty {
         let Some(slot) = self.active.get_mut(seq) else { return };
         let own_row = usize::from(has_own_row(slot.record.id.as_str()));
         if slot.base.is_some() {
-            self.unsaved.ids += if slot.gone { 0 } else { own_row };
+            let block = Some(seq / BLOCK_TASKS);
+            if !slot.gone {
+                self.unsaved.ids += own_row;
+                self.unsaved.blocks += usize::from(self.removed_from != block);
+                self.removed_from = block;
+            }
             slot.gone = true;
             slot.body = None;
         } else if let Some(slot) = self.active.remove(seq) {
@@ -190,25 +198,46 @@ impl Dirty {
         self.active.len()
     }
 
-    /// The blocks that the next checkpoint writes, in order.
-    pub(super) fn touched(&self) -> Vec<Touched> {
-        let mut all: Vec<Touched> = Vec::new();
+    /// What the next checkpoint writes again.
+    pub(super) fn touched(&self) -> Touched {
+        let mut touched = Touched::default();
+        // Rows of an order that tasks leave. Neighbours share them.
+        let mut left: [Option<(u32, u64, u64)>; 4] = [None; 4];
         for slot in self.active.iter() {
+            let all = &mut touched.blocks;
             let block = slot.record.seq / BLOCK_TASKS;
             if all.last().is_none_or(|last| last.block != block) {
-                all.push(Touched { block, bytes: 0, gone: 0, ids: 0, id_bytes: 0 });
+                all.push(TouchedBlock { block, bytes: 0, gone: 0, ids: 0, id_bytes: 0 });
             }
             let Some(last) = all.last_mut() else { continue };
             last.bytes += if slot.gone { 0 } else { cost(slot) as u64 };
             last.gone += u64::from(slot.gone);
             let id_changes = slot.gone || slot.base.is_none();
             let id = slot.record.id.as_str();
-            if id_changes && Dated::parse(id).is_none() {
-                last.ids += 1;
-                last.id_bytes += if slot.gone { 0 } else { id.len() as u64 };
+            match Dated::parse(id) {
+                _ if !id_changes => {}
+                None => {
+                    last.ids += 1;
+                    last.id_bytes += if slot.gone { 0 } else { id.len() as u64 };
+                }
+                Some(dated) if touched.moments.last() != Some(&dated.row()) => {
+                    touched.moments.push(dated.row());
+                }
+                Some(_) => {}
+            }
+            let Some(keys) = slot.base.as_ref() else { continue };
+            let in_lane = |lane, place: Option<Place>| place.map(|(a, b)| (lane, a, b / SPAN));
+            let ready = keys.ready.and_then(|(lane, place)| in_lane(lane, Some(place)));
+            let (wake, elapsed) = (in_lane(WAKE_LANE, keys.wake), in_lane(ELAPSED_LANE, keys.elapsed));
+            let rows = [ready, wake, elapsed, in_lane(PRUNE_LANE, keys.prune)];
+            for (row, left) in rows.into_iter().zip(&mut left) {
+                if row.is_some() && row != *left {
+                    touched.order_rows += 1;
+                    *left = row;
+                }
             }
         }
-        all
+        touched
     }
 
     pub(super) fn is_freezing(&self) -> bool {
@@ -237,6 +266,7 @@ impl Dirty {
         self.frozen = Arc::new(std::mem::take(&mut self.active));
         self.frozen_ids = std::mem::take(&mut self.active_ids);
         self.frozen_unsaved = std::mem::take(&mut self.unsaved);
+        self.removed_from = None;
         Arc::clone(&self.frozen)
     }
 

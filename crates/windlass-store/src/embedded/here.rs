@@ -75,7 +75,7 @@ impl EmbeddedStore {
         let push = |insert: Insert| {
             let ids = own_rows(insert.tasks.iter().map(|task| &task.id));
             let (command, entry) = Command::insert(insert);
-            let admitted = self.shared.admit(Unsaved { bytes: entry.len(), ids })?;
+            let admitted = self.shared.admit(Unsaved { bytes: entry.len(), ids, blocks: 0 })?;
             let (sender, receiver) = oneshot::channel();
             self.shared.inbox.push_quietly(Op { command, entry, reply: Reply::Inserted(sender) });
             Ok((receiver, admitted))

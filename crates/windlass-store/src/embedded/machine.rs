@@ -328,8 +328,8 @@ impl Machine {
         self.dirty.len()
     }
 
-    /// The blocks that a checkpoint would write, and the tables that hold them now.
-    pub(super) fn touched(&self) -> (Vec<Touched>, Arc<Snapshot>) {
+    /// What a checkpoint would write again, and the tables that hold it now.
+    pub(super) fn touched(&self) -> (Touched, Arc<Snapshot>) {
         (self.dirty.touched(), Arc::clone(&self.snapshot))
     }
 

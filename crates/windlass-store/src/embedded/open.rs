@@ -234,6 +234,7 @@ fn open_log(
         ..log::Options::new(options.dir.join("log"))
     };
     let nothing_to_release = None;
+    checkpoint::note_index(shared, tables)?;
     let from = shared.machine.lock().applied() + 1;
     let mut visit = |index: u64, entry: Bytes| -> Result<(), log::VisitError> {
         let command = detach(Command::decode(entry)?);

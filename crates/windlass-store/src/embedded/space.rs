@@ -14,11 +14,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use windlass_core::{Change, Transition};
 
+use super::tables::block::BLOCK_BYTES_MAX;
 use super::tables::heap::Room;
 use crate::log::Reclaimer;
 use crate::store::Error;
@@ -43,6 +44,9 @@ const SLACK_BYTES: u64 = 4 << 20;
 /// A page of the index. redb copies a whole page for each row that changes.
 pub(super) const PAGE_BYTES: u64 = 4096;
 
+/// Rows of the index that the removal of a task may change, besides its id: its block, its place in an order, its list, the row of its moment.
+const ROWS_OF_BLOCK: usize = 4;
+
 /// Changes smaller than this do not cause an early checkpoint.
 const TIGHT_BYTES_MIN: u64 = 1 << 20;
 
@@ -52,7 +56,7 @@ pub fn reserve_bytes_min(segment_bytes: u64) -> u64 {
 }
 
 /// The disk space that changed tasks of this size will take in the tables. redb rounds pages up to a power of two.
-fn debt(unsaved_bytes: u64) -> u64 {
+pub(super) fn debt(unsaved_bytes: u64) -> u64 {
     unsaved_bytes.saturating_mul(2)
 }
 
@@ -63,45 +67,51 @@ pub(super) struct Unsaved {
     pub(super) bytes: usize,
     /// Ids that have a row of their own and are added or removed. Each may be anywhere in the index.
     pub(super) ids: usize,
+    /// Blocks from which tasks are removed, at most. What is left of each is written again.
+    pub(super) blocks: usize,
 }
 
 impl std::ops::Add for Unsaved {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self { bytes: self.bytes + other.bytes, ids: self.ids + other.ids }
+        Self {
+            bytes: self.bytes + other.bytes,
+            ids: self.ids + other.ids,
+            blocks: self.blocks + other.blocks,
+        }
     }
 }
 
 /// [`Unsaved`], shared between threads.
 #[derive(Debug, Default)]
 struct UnsavedCounts {
-    bytes: AtomicU64,
-    ids: AtomicU64,
+    bytes: AtomicUsize,
+    ids: AtomicUsize,
+    blocks: AtomicUsize,
 }
 
 impl UnsavedCounts {
-    fn get(&self) -> (u64, u64) {
-        (self.bytes.load(Ordering::Relaxed), self.ids.load(Ordering::Relaxed))
+    fn get(&self) -> Unsaved {
+        let get = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+        Unsaved { bytes: get(&self.bytes), ids: get(&self.ids), blocks: get(&self.blocks) }
     }
 
     fn set(&self, unsaved: Unsaved) {
-        self.bytes.store(unsaved.bytes as u64, Ordering::Relaxed);
-        self.ids.store(unsaved.ids as u64, Ordering::Relaxed);
+        self.bytes.store(unsaved.bytes, Ordering::Relaxed);
+        self.ids.store(unsaved.ids, Ordering::Relaxed);
+        self.blocks.store(unsaved.blocks, Ordering::Relaxed);
     }
 
-    /// Returns what there is then.
-    fn add(&self, more: Unsaved) -> (u64, u64) {
-        let (bytes, ids) = (more.bytes as u64, more.ids as u64);
-        (
-            self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes,
-            self.ids.fetch_add(ids, Ordering::Relaxed) + ids,
-        )
+    /// Adds a submit, which removes nothing.
+    fn add(&self, submit: Unsaved) {
+        self.bytes.fetch_add(submit.bytes, Ordering::Relaxed);
+        self.ids.fetch_add(submit.ids, Ordering::Relaxed);
     }
 
-    fn sub(&self, less: Unsaved) {
-        self.bytes.fetch_sub(less.bytes as u64, Ordering::Relaxed);
-        self.ids.fetch_sub(less.ids as u64, Ordering::Relaxed);
+    fn sub(&self, submit: Unsaved) {
+        self.bytes.fetch_sub(submit.bytes, Ordering::Relaxed);
+        self.ids.fetch_sub(submit.ids, Ordering::Relaxed);
     }
 }
 
@@ -233,19 +243,22 @@ impl Space {
         }
     }
 
-    /// The disk space for pages that change because of these ids.
-    fn pages_for(&self, ids: u64) -> u64 {
+    /// The disk space for pages of the index that change because of so many rows, each anywhere in it.
+    fn pages_for(&self, rows: usize) -> u64 {
         let IndexPages { used, free } = self.index_pages();
-        ids.saturating_mul(PAGE_BYTES).min(used).saturating_sub(free)
+        (rows as u64).saturating_mul(PAGE_BYTES).min(used).saturating_sub(free)
     }
 
-    /// Whether the next checkpoint has room for the removal of these ids too. The first removals after a checkpoint always have it.
-    pub(super) fn has_room_to_remove(&self, ids: usize) -> bool {
-        let (bytes, unsaved_ids) = self.unsaved.get();
-        // A half, because neighbours of removed tasks may be written again.
-        unsaved_ids == 0
-            || debt(bytes).saturating_add(self.pages_for(unsaved_ids + ids as u64))
-                <= self.available_bytes() / 2
+    /// Whether the next checkpoint has room for these removals too. The first ones after a checkpoint always have it.
+    pub(super) fn has_room_to_remove(&self, removals: Unsaved) -> bool {
+        let unsaved = self.unsaved.get();
+        let all = unsaved + removals;
+        let rows = all.ids.saturating_add(all.blocks.saturating_mul(ROWS_OF_BLOCK));
+        let need = debt(all.bytes as u64)
+            .saturating_add(self.pages_for(rows))
+            .saturating_add((all.blocks as u64).saturating_mul(BLOCK_BYTES_MAX as u64));
+        // A half, because the rows of ids and orders vary in size.
+        (unsaved.ids == 0 && unsaved.blocks == 0) || need <= self.available_bytes() / 2
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -254,14 +267,14 @@ impl Space {
 
     /// Whether new tasks must wait for room.
     pub(super) fn is_short(&self) -> bool {
-        self.is_short_with(0, 0)
+        self.is_short_with(Unsaved::default())
     }
 
     /// Admits a submit, unless it would use the reserve.
     pub(super) fn admit(&self, submit: Unsaved) -> Result<Admitted<'_>, Error> {
-        let (bytes, ids) = self.coming.add(submit);
+        self.coming.add(submit);
         let admitted = Admitted { space: self, submit };
-        if self.is_short_with(bytes, ids) {
+        if self.is_short_with(self.coming.get()) {
             return Err(Error::NoSpace);
         }
         Ok(admitted)
@@ -270,17 +283,18 @@ impl Space {
     /// Whether unsaved changes take half of the room that is left for new tasks. Saving them early takes less room, so that
     /// new tasks are refused later.
     pub(super) fn is_tight(&self) -> bool {
-        let (bytes, ids) = self.unsaved.get();
-        let pages = self.pages_for(ids);
+        let Unsaved { bytes, ids, .. } = self.unsaved.get();
+        let (bytes, pages) = (bytes as u64, self.pages_for(ids));
         let left = self.free().saturating_sub(self.reserve_bytes);
         bytes + pages >= TIGHT_BYTES_MIN && left < debt(bytes).saturating_add(pages).saturating_mul(2)
     }
 
-    /// Whether there is no room for submits with so many bytes and ids.
-    fn is_short_with(&self, bytes: u64, ids: u64) -> bool {
-        let (unsaved_bytes, unsaved_ids) = self.unsaved.get();
-        let owed = debt(unsaved_bytes).saturating_add(self.pages_for(unsaved_ids + ids));
+    /// Whether there is no room for these submits.
+    fn is_short_with(&self, coming: Unsaved) -> bool {
+        let unsaved = self.unsaved.get();
+        let owed = debt(unsaved.bytes as u64).saturating_add(self.pages_for(unsaved.ids + coming.ids));
         // A task is written once to the log and once to the tables.
+        let bytes = coming.bytes as u64;
         let coming = bytes.saturating_add(debt(bytes));
         self.free() < self.reserve_bytes.saturating_add(owed).saturating_add(coming)
     }
@@ -390,13 +404,13 @@ mod tests {
     }
 
     fn bytes(bytes: usize) -> Unsaved {
-        Unsaved { bytes, ids: 0 }
+        Unsaved { bytes, ..Unsaved::default() }
     }
 
     #[test]
     fn ids_count_with_the_pages_that_they_may_change() {
         let space = space(110 << 20, 100 << 20);
-        let ids = |ids| Unsaved { bytes: 0, ids };
+        let ids = |ids| Unsaved { ids, ..Unsaved::default() };
         assert!(space.admit(ids(1_000_000)).is_ok(), "an index without pages has none to copy");
         space.note_index(IndexPages { used: 20 << 20, free: 0 });
         assert!(space.admit(ids(2560)).is_ok());
@@ -408,6 +422,17 @@ mod tests {
         assert!(space.admit(ids(1_000_000)).is_ok(), "no page is copied twice");
         space.note_index(IndexPages { used: 20 << 20, free: 10 << 20 });
         assert!(space.admit(ids(1_000_000)).is_ok(), "free pages are used first");
+    }
+
+    #[test]
+    fn removals_wait_for_a_checkpoint_when_it_would_not_fit() {
+        // As much as the whole disk that the tests run on.
+        let space = space(0, 0);
+        let many = Unsaved { blocks: usize::MAX / ROWS_OF_BLOCK / 2, ..Unsaved::default() };
+        assert!(space.has_room_to_remove(many), "the first ones always fit");
+        space.note_unsaved(Unsaved { blocks: 1, ..Unsaved::default() });
+        assert!(!space.has_room_to_remove(many));
+        assert!(space.has_room_to_remove(Unsaved { blocks: 1, ..Unsaved::default() }));
     }
 
     #[test]

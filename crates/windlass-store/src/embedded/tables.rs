@@ -167,6 +167,12 @@ impl Snapshot {
         Ok(place.map_or(value.value().len() as u64, Place::block_bytes))
     }
 
+    /// The size of the row of ids that were made in this moment.
+    pub(super) fn moment_bytes(&self, row: u64) -> Result<u64, Error> {
+        let stored = self.dated_ids.get(row).map_err(failed("look up ids"))?;
+        Ok(stored.map_or(0, |value| value.value().len() as u64))
+    }
+
     /// The number of ids in the table where each id has a row.
     pub(super) fn ids_len(&self) -> Result<u64, Error> {
         self.ids.len().map_err(failed("count ids"))

@@ -117,6 +117,7 @@ where
             && !request.headers().contains_key(ORIGIN);
         let asks_first = request.headers().contains_key(EXPECT);
         let shows = request.method() == Method::GET && is_look(request.uri().path());
+        let may_find = request.method() == Method::POST && request.uri().path() == tasks::PATH;
         let mut request = request.map(|body| Returned::new(body, line.clone()));
         if request.uri().path() == claim::PATH
             && let Some(socket) = &line.socket
@@ -166,7 +167,9 @@ where
             {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            if !shows {
+            if may_find && response.status() == StatusCode::OK {
+                response = charged::count_found(response, &line.account);
+            } else if !shows {
                 response = charged::count(response, &line.account);
             }
             drop(purse);
@@ -211,6 +214,7 @@ fn is_look(path: &str) -> bool {
     path.starts_with("/api/v1/tasks")
         || path.starts_with("/api/v1/dlq")
         || path.starts_with("/api/v1/workflows")
+        || path.starts_with("/api/v1/schedules")
 }
 
 /// How much longer a request may take because it may wait for something to happen.

@@ -185,7 +185,7 @@ struct DeleteParams {
 #[utoipa::path(delete, path = "/api/v1/tasks/{id}", operation_id = "delete_task", tag = "tasks", params(("id" = schema::TaskId, Path), DeleteParams),
     responses((status = 200, description = "The cancelled task", body = TaskBody),
         (status = 204, description = "Forgotten"),
-        (status = 409, description = "`task_terminal`", body = Problem, content_type = "application/problem+json")))]
+        (status = 409, description = "`task_terminal`; with `purge`, `wrong_state`", body = Problem, content_type = "application/problem+json")))]
 async fn delete(State(state): Shared, PathId(id): PathId, Params(params): Params<DeleteParams>) -> Answer {
     if params.purge {
         state.broker.remove(&id).await?;

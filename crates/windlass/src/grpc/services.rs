@@ -151,9 +151,9 @@ impl hyper::service::Service<Request<Incoming>> for Services {
                 Kind::Look => unread.account().room_for_look().await,
                 _ => Some(Held::default()),
             };
-            let Some(room) = room else { return Ok(refusal::overloaded().into_http()) };
+            let Some(mut room) = room else { return Ok(refusal::overloaded().into_http()) };
             let answered = match limit {
-                Some(limit) => tokio::time::timeout(limit, calling).await,
+                Some(limit) => tokio::time::timeout(limit, room.while_quick(calling)).await,
                 None => Ok(calling.await),
             };
             let Ok(Ok(mut response)) = answered else { return Ok(refusal::too_late().into_http()) };

@@ -19,12 +19,10 @@ use http_body_util::BodyExt;
 use hyper::body::Frame;
 use tonic::Status;
 use tonic::body::Body;
+use windlass_core::limits::UNCOUNTED_BYTES_MAX;
 
 use super::refusal;
 use crate::server::budget::{self, Account};
-
-/// A smaller answer is not worth counting: a connection has a bounded number of them.
-const COUNTED_BYTES_MIN: usize = 64 * 1024;
 
 /// Of one connection.
 #[derive(Debug)]
@@ -93,7 +91,7 @@ impl Unread {
             None => return Response::from_parts(head, rest),
         };
         let first = match first.into_data() {
-            Ok(bytes) if bytes.len() < COUNTED_BYTES_MIN => Frame::data(bytes),
+            Ok(bytes) if bytes.len() <= UNCOUNTED_BYTES_MAX => Frame::data(bytes),
             Ok(bytes) => {
                 let wanted = bytes.len();
                 match self.hold(bytes, kind, room) {
@@ -127,7 +125,7 @@ impl Unread {
         body: Body,
     ) -> impl hyper::body::Body<Data = Bytes, Error = Status> + Send {
         body.map_frame(move |frame| match frame.into_data() {
-            Ok(bytes) if bytes.len() >= COUNTED_BYTES_MIN => {
+            Ok(bytes) if bytes.len() > UNCOUNTED_BYTES_MAX => {
                 let held = self.account.hold(bytes.len()).until_taken();
                 Frame::data(Bytes::from_owner(Piece { bytes, _held: held }))
             }

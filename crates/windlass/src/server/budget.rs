@@ -38,6 +38,8 @@ pub(crate) struct Budget {
     used: AtomicUsize,
     /// The part of it that connections take by being open.
     connected: AtomicUsize,
+    /// What was given to those who hold little.
+    little: AtomicUsize,
     /// For those who hold little, and for all others.
     lines: [Line; 2],
     /// The largest answer that had no room since the budget became short; 0 while it is not.
@@ -68,6 +70,7 @@ impl Budget {
             limit,
             used: AtomicUsize::new(0),
             connected: AtomicUsize::new(0),
+            little: AtomicUsize::new(0),
             lines: Default::default(),
             look_bytes: AtomicUsize::new(0),
             pressed: Notify::new(),
@@ -137,11 +140,10 @@ impl Budget {
         lack(Size::Little).max(lack(Size::Much))
     }
 
-    /// A part of the budget is kept for those who hold little: however many wait for much, they get through.
     fn limit_for(&self, size: Size) -> usize {
         match size {
             Size::Little => self.limit,
-            Size::Much => self.limit - self.limit / 8,
+            Size::Much => self.limit - self.little_limit(),
         }
     }
 
@@ -167,7 +169,31 @@ impl Budget {
     fn try_add_in_turn(&self, size: Size, bytes: usize) -> bool {
         let limit = self.limit_for(size);
         let fits = |used: usize| used.checked_add(bytes).filter(|used| *used <= limit);
-        self.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fits).is_ok()
+        let fits = self.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fits).is_ok();
+        if size == Size::Much {
+            return fits;
+        }
+        let little = self.little.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        if !fits && little > self.little_limit() {
+            self.little.fetch_sub(bytes, Ordering::SeqCst);
+            return false;
+        }
+        if !fits {
+            // Answers that have to be kept take more than the budget at times. Those who hold little have their part all the same.
+            self.used.fetch_add(bytes, Ordering::SeqCst);
+        }
+        true
+    }
+
+    /// The part that is kept for those who hold little: however many wait for much, they get through.
+    fn little_limit(&self) -> usize {
+        self.limit / 8
+    }
+
+    fn sub_little(&self, bytes: usize) {
+        if bytes > 0 {
+            self.little.fetch_sub(bytes, Ordering::SeqCst);
+        }
     }
 
     fn add(&self, bytes: usize) {

@@ -18,7 +18,7 @@ const ROOM_BETWEEN: usize = 16;
 /// Adds the frames of a job, one for each of its requests.
 pub(super) fn write(out: &mut Vec<u8>, done: Done) {
     match done {
-        Done::Submitted(outcomes) => submitted(out, outcomes.looks()),
+        Done::Submitted(outcomes, _) => submitted(out, outcomes.looks()),
         Done::Finished(outcomes) => outcomes.into_iter().for_each(|outcome| match outcome {
             Ok(()) => out.extend_from_slice(&DONE),
             Err(error) => refuse(out, error.into()),

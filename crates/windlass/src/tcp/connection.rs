@@ -27,7 +27,7 @@ use super::window::Load;
 use super::{Limits, Stopping, request};
 use crate::api::State;
 use crate::api::problem::Refused;
-use crate::server::budget::{Account, Purse};
+use crate::server::budget::{Account, Held, Purse};
 use crate::server::gone::Watch;
 use crate::server::stall::Stall;
 
@@ -63,6 +63,8 @@ pub(super) struct Connection<'a, S, R, F: Future> {
     handle: fn(&S) -> Option<net::TcpStream>,
     out: Vec<u8>,
     sent: usize,
+    /// What the large answers in `out` take of the memory budget.
+    written: Vec<Held>,
     deadline: Deadline,
     /// Whether the client has closed its side, seen while nothing is read.
     watch: Watch,
@@ -133,6 +135,7 @@ where
             handle,
             out: Vec::new(),
             sent: 0,
+            written: Vec::new(),
             deadline: Deadline::new(limits),
             watch: Watch::default(),
             gone: CancellationToken::new(),
@@ -190,7 +193,9 @@ where
             match self.deadline.poll(cx, waiting, moved, self.limits) {
                 Poll::Pending => {
                     self.count_memory(cx, waiting == Waiting::Frame);
-                    self.jobs.look_after_direct(!self.open || self.full || !self.held.is_empty());
+                    // An answer past this connection frees memory that only this connection gives back.
+                    let counts = self.purse.is_counted();
+                    self.jobs.look_after_direct(!self.open || self.full || counts || !self.held.is_empty());
                     return Poll::Pending;
                 }
                 Poll::Ready(Waiting::Idle) => return Poll::Ready(Ok(true)),
@@ -266,6 +271,8 @@ where
     fn end_with(&mut self, refused: Refused) {
         self.open = false;
         self.input = BytesMut::new();
+        // Nothing more is read, so those behind it in line must not wait for it.
+        self.purse.stop_waiting();
         let load = Load::one();
         self.load.add(load);
         self.start(Job::Refused(refused), load);

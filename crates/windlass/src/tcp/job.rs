@@ -54,12 +54,25 @@ pub(super) enum Single {
 /// What came of a job. The usual answers become text only when their turn comes, straight into the buffer that is sent.
 #[derive(Debug)]
 pub(super) enum Done {
-    Submitted(Answers),
+    /// With what the tasks that were there already take of the memory budget.
+    Submitted(Answers, Held),
     Finished(Vec<Result<(), Error>>),
     /// A whole frame, which counts in the memory budget until it is sent.
-    Written(Vec<u8>, #[expect(dead_code, reason = "its drop counts")] Held),
+    Written(Vec<u8>, Held),
     /// All requests of the job, of which there are so many.
     Refused(Refused, usize),
+}
+
+impl Done {
+    /// What it takes of the memory budget. It counts until the answer is sent.
+    pub(super) fn take_held(&mut self) -> Option<Held> {
+        match self {
+            Done::Submitted(_, held) | Done::Written(_, held) => {
+                Some(std::mem::take(held)).filter(|held| held.bytes() > 0)
+            }
+            Done::Finished(_) | Done::Refused(..) => None,
+        }
+    }
 }
 
 impl Job {
@@ -129,7 +142,11 @@ async fn run_unguarded(
     job: Job,
 ) -> Result<Done, Refused> {
     match job {
-        Job::Submits(submits) => Ok(Done::Submitted(broker.submit_batch(submits, false).await?)),
+        Job::Submits(submits) => {
+            let answers = broker.submit_batch(submits, false).await?;
+            let held = account.hold(answers.found_bytes());
+            Ok(Done::Submitted(answers, held))
+        }
         Job::Results(results) => {
             let finished = broker.finish_all(results).await?;
             Ok(Done::Finished(finished.into_iter().map(|outcome| outcome.map(drop)).collect()))

@@ -40,6 +40,8 @@ pub(super) type Reader = Arc<()>;
 pub(super) struct Rewriting {
     /// The number of rows when a rewrite was last done or not worth it. The next look is when a quarter of them is gone.
     refused_at: Option<u64>,
+    /// The room that was too little for the copy, if that was the reason. The next look is also when there is twice as much.
+    refused_room: Option<u64>,
     /// Given to each snapshot of the current file.
     reader: Reader,
     /// Files that were replaced and may still be read.
@@ -60,6 +62,9 @@ impl Tables {
             return Ok(false);
         }
         let Some(refused_at) = self.rewriting.refused_at else { return Ok(true) };
+        if self.rewriting.refused_room.is_some_and(|before| room.bytes > before.saturating_mul(2)) {
+            return Ok(true);
+        }
         let rows = rows(&self.database.begin_read().map_err(failed("read the index"))?)?;
         Ok(rows <= refused_at / 4 * 3)
     }
@@ -96,8 +101,10 @@ impl Tables {
         let read = self.database.begin_read().map_err(failed("read the index"))?;
         let Some(live) = live_bytes(&read, copied_max.min(room.bytes))? else {
             self.rewriting.refused_at = Some(rows(&read)?);
+            self.rewriting.refused_room = Some(room.bytes).filter(|room| *room < copied_max);
             return Ok(());
         };
+        self.rewriting.refused_room = None;
         let unfinished = unfinished(&self.index);
         match copy(&read, &unfinished, self.cache_bytes) {
             Ok(database) => {

@@ -26,6 +26,14 @@ pub(super) fn count(response: Response, account: &Arc<Account>) -> Response {
     charge(response, account, held)
 }
 
+/// Counts an answer that shows a task which was there before. Nothing has changed, so it is refused if there is no room for it.
+pub(super) fn count_found(response: Response, account: &Arc<Account>) -> Response {
+    match bytes(&response).map(|bytes| account.try_hold(bytes)) {
+        Some(Some(held)) => charge(response, account, held),
+        _ => Refused::from(Error::Busy).into_response(),
+    }
+}
+
 /// Carries out a request that only shows something. If there is no room for its answer, that is let go and made again when there is.
 pub(super) async fn look<B>(line: &Line, request: Request<B>) -> Result<Response, Infallible>
 where
@@ -33,9 +41,9 @@ where
 {
     let account = &line.account;
     let refused = || Ok(Refused::from(Error::Busy).into_response());
-    let Some(room) = account.room_for_look().await else { return refused() };
+    let Some(mut room) = account.room_for_look().await else { return refused() };
     let again = copy(&request);
-    let response = line.routes.clone().call(request).await?;
+    let response = room.while_quick(line.routes.clone().call(request)).await?;
     let Some(wanted) = bytes(&response) else { return Ok(count(response, account)) };
     if let Some(held) = account.fit(room, wanted) {
         return Ok(charge(response, account, held));
@@ -152,5 +160,17 @@ mod tests {
         drop(first);
         assert_eq!((taken, budget.usage().used), (600_000, 0));
         assert_eq!(count(answer(100), &account).into_body().collect().await.unwrap().to_bytes().len(), 100);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_shows_a_task_found_is_refused_when_there_is_no_room() {
+        let budget = Budget::new(1 << 20);
+        let account = budget.without_connection();
+        let answer = || count_found(Response::new(Body::from(vec![7; 600_000])), &account);
+        let first = answer();
+        assert_eq!((first.status().as_u16(), budget.usage().used), (200, 600_000));
+        assert_eq!(answer().status().as_u16(), 503);
+        drop(first);
+        assert_eq!(answer().status().as_u16(), 200);
     }
 }

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
+use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
 use windlass_core::limits::UNCOUNTED_BYTES_MAX;
 
 use super::{Budget, Size, purse};
+
+/// How long room is kept for an answer that is being made.
+const QUICK: Duration = Duration::from_secs(1);
 
 /// The part of the budget that one connection uses.
 #[derive(Debug)]
@@ -58,7 +62,7 @@ impl Account {
             return Held::default();
         }
         self.add(bytes);
-        Held { account: Some(Arc::clone(self)), bytes, owed: false }
+        Held { account: Some(Arc::clone(self)), bytes, little: 0, owed: false }
     }
 
     /// Counts bytes that can be let go, if the budget has room for them.
@@ -70,7 +74,7 @@ impl Account {
             return None;
         }
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        Some(Held { account: Some(Arc::clone(self)), bytes, owed: false })
+        Some(self.held(bytes))
     }
 
     /// Room for an answer that is about to be made. Nothing is counted for it unless others had no room lately: then it waits in line for as
@@ -99,7 +103,13 @@ impl Account {
     /// Waits in line for room for an answer of this size. None if there is none in time.
     pub(crate) async fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Held> {
         let given = purse::wait(Arc::clone(self), Size::of(bytes), bytes).await;
-        given.then(|| Held { account: Some(Arc::clone(self)), bytes, owed: false })
+        given.then(|| self.held(bytes))
+    }
+
+    /// Bytes that were given in their class.
+    fn held(self: &Arc<Self>, bytes: usize) -> Held {
+        let little = if Size::of(bytes) == Size::Little { bytes } else { 0 };
+        Held { account: Some(Arc::clone(self)), bytes, little, owed: false }
     }
 
     pub(super) fn add(&self, bytes: usize) {
@@ -159,6 +169,8 @@ impl Drop for Account {
 pub(crate) struct Held {
     account: Option<Arc<Account>>,
     bytes: usize,
+    /// The part of them that was given as [`Size::Little`].
+    little: usize,
     /// Whether they wait for the client alone.
     owed: bool,
 }
@@ -167,8 +179,26 @@ impl Held {
     fn shrink(&mut self, bytes: usize) {
         if let Some(account) = &self.account {
             account.sub(self.bytes - bytes);
+            account.budget.sub_little(self.little.saturating_sub(bytes));
             self.bytes = bytes;
+            self.little = self.little.min(bytes);
         }
+    }
+
+    /// Keeps the room for a call, unless that takes long: it may wait for something else than memory, and others need the room.
+    pub(crate) async fn while_quick<T>(&mut self, call: impl Future<Output = T>) -> T {
+        let mut call = std::pin::pin!(call);
+        if self.bytes > 0 {
+            match tokio::time::timeout(QUICK, &mut call).await {
+                Ok(outcome) => return outcome,
+                Err(_) => *self = Held::default(),
+            }
+        }
+        call.await
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// They are kept until the client asks for them: a connection that carries several answers writes others meanwhile.
@@ -187,6 +217,7 @@ impl Drop for Held {
             if self.owed {
                 account.owed.fetch_sub(1, Ordering::Relaxed);
             }
+            account.budget.sub_little(self.little);
             account.sub(self.bytes);
         }
     }

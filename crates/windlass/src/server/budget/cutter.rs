@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Account, Budget};
+use super::{Account, Budget, LITTLE_BYTES_MAX};
 
 /// How often it looks while the budget is short.
 const TICK: Duration = Duration::from_millis(250);
@@ -108,10 +108,13 @@ impl Account {
         }
         let held = isize::try_from(bytes).unwrap_or(isize::MAX);
         let candidate = |waits, moved, bytes| Candidate { waits, moved, bytes, number: self.number };
-        if self.waiting.load(Ordering::Relaxed) > 0 {
-            return (Some(candidate(true, 0, held)), None);
+        let writing = self.writing.load(Ordering::Relaxed);
+        if self.waiting.load(Ordering::Relaxed) > 0 && !writing {
+            // Little would not help those who wait for much.
+            let much = bytes > LITTLE_BYTES_MAX;
+            return (much.then(|| candidate(true, 0, held)), None);
         }
-        let blocked = self.owed.load(Ordering::Relaxed) > 0 || self.writing.load(Ordering::Relaxed);
+        let blocked = writing || self.owed.load(Ordering::Relaxed) > 0;
         let mut watched = match window {
             Some(window) if blocked && !emptied => *window,
             _ => return (None, blocked.then_some(Window { since: now, moved, slow: None })),

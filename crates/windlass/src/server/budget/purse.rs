@@ -12,15 +12,21 @@ use super::{Account, Size, Wanted, patience};
 /// The count follows in steps of this size, so that it rarely changes.
 const STEP_BYTES: usize = 64 * 1024;
 
-type Waiting = Pin<Box<dyn Future<Output = bool> + Send>>;
+/// A place in a line, for so many bytes more.
+struct Wait {
+    size: Size,
+    more: usize,
+    given: Pin<Box<dyn Future<Output = bool> + Send>>,
+}
 
 /// A part of an account that its owner changes in steps.
 pub(crate) struct Purse {
     account: Arc<Account>,
     /// A multiple of the step.
     counted: usize,
-    /// For so many bytes more.
-    waiting: Option<(usize, Waiting)>,
+    /// The part of it that was given as [`Size::Little`].
+    little: usize,
+    waiting: Option<Wait>,
     /// Whether it is one of those that wait for their client.
     reading: bool,
     /// Whether the task that polls it is the one that ends the connection.
@@ -36,12 +42,12 @@ impl std::fmt::Debug for Purse {
 impl Purse {
     /// For the task of the connection.
     pub(crate) fn new(account: Arc<Account>) -> Self {
-        Self { account, counted: 0, waiting: None, reading: false, ends: true }
+        Self { account, counted: 0, little: 0, waiting: None, reading: false, ends: true }
     }
 
     /// For the task of a call, which ends with its connection.
     pub(crate) fn of_call(account: Arc<Account>) -> Self {
-        Self { account, counted: 0, waiting: None, reading: false, ends: false }
+        Self { account, counted: 0, little: 0, waiting: None, reading: false, ends: false }
     }
 
     pub(crate) fn account(&self) -> &Arc<Account> {
@@ -58,6 +64,11 @@ impl Purse {
         self.waiting.is_some()
     }
 
+    /// Leaves the line without what it waited for.
+    pub(crate) fn stop_waiting(&mut self) {
+        self.waiting = None;
+    }
+
     /// Counts what is held, whether there is room for it or not.
     pub(crate) fn set(&mut self, held: usize) {
         let wanted = steps(held);
@@ -67,6 +78,7 @@ impl Purse {
         } else if wanted < self.counted / 2 || wanted == 0 && self.counted > 0 {
             self.account.sub(self.counted - wanted);
             self.counted = wanted;
+            self.set_little(self.little.min(wanted));
         }
     }
 
@@ -85,22 +97,29 @@ impl Purse {
             if self.waiting.is_none() && self.account.budget.try_add(size, more) {
                 self.account.bytes.fetch_add(more, Ordering::Relaxed);
                 self.counted = wanted;
+                self.little += if size == Size::Little { more } else { 0 };
                 return Poll::Ready(true);
             }
             if self.ends {
                 self.account.waker.register(cx.waker());
             }
-            let wait =
-                || -> (usize, Waiting) { (more, Box::pin(wait(Arc::clone(&self.account), size, more))) };
-            let (more, waiting) = self.waiting.get_or_insert_with(wait);
-            let given = ready!(waiting.as_mut().poll(cx));
-            let more = *more;
+            let wait = || Wait { size, more, given: Box::pin(wait(Arc::clone(&self.account), size, more)) };
+            let waiting = self.waiting.get_or_insert_with(wait);
+            let given = ready!(waiting.given.as_mut().poll(cx));
+            let Wait { size, more, .. } = *waiting;
             self.waiting = None;
             if !given {
                 return Poll::Ready(false);
             }
             self.counted += more;
+            self.little += if size == Size::Little { more } else { 0 };
         }
+    }
+
+    /// Gives the rest back.
+    fn set_little(&mut self, little: usize) {
+        self.account.budget.sub_little(self.little - little);
+        self.little = little;
     }
 
     /// Whether the client owes the rest of a body. The task finds out when it is cut.
@@ -126,6 +145,7 @@ impl Drop for Purse {
     fn drop(&mut self) {
         self.waiting = None;
         self.set_reading(false);
+        self.set_little(0);
         if self.counted > 0 {
             self.account.sub(self.counted);
         }

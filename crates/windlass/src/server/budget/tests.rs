@@ -1,7 +1,7 @@
 //! The budget with simulated time.
 
 use std::future::poll_fn;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use windlass_core::limits::UNCOUNTED_BYTES_MAX;
 
@@ -124,7 +124,7 @@ async fn bodies_that_wait_for_each_other_do_not_wait_for_ever() {
             given = grown(&mut purse, 4 * MIB) => given,
             () = poll_fn(|cx| {
                 account.wakes(cx.waker());
-                if account.is_cut() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+                if account.is_cut() { Poll::Ready(()) } else { Poll::Pending }
             }) => false,
         };
         drop(purse);
@@ -134,4 +134,58 @@ async fn bodies_that_wait_for_each_other_do_not_wait_for_ever() {
     assert!(!little && much, "the one that has come further gets through");
     assert_eq!(budget.usage().used, 0);
     keeping.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_hold_little_have_their_part_when_others_take_more_than_the_budget() {
+    let budget = Budget::new(8 * MIB);
+    let keeping = tokio::spawn(keep(budget.clone()));
+    let account = budget.without_connection();
+    let kept = account.hold(9 * MIB);
+    let clients: Vec<_> = (0..8).map(|_| budget.without_connection()).collect();
+    let mut purses: Vec<_> = clients.iter().map(|it| Purse::new(it.clone())).collect();
+    for purse in &mut purses {
+        let given = tokio::time::timeout(Duration::ZERO, grown(purse, 128 * KIB)).await;
+        assert_eq!(given, Ok(true), "at once");
+    }
+    let late = budget.without_connection();
+    let mut one_more = Purse::new(late.clone());
+    assert!(!grown(&mut one_more, 128 * KIB).await, "an eighth is all there is");
+    assert!(
+        clients.iter().all(|it| !it.is_cut()) && !late.is_cut(),
+        "little is not cut for those who want much"
+    );
+    // What grows large gives up nothing that it has, and what shrinks gives its part back.
+    purses[0].set(0);
+    assert!(grown(&mut one_more, 128 * KIB).await);
+    drop((purses, one_more, kept));
+    assert_eq!((budget.usage().used, budget.little.load(Ordering::Relaxed)), (0, 0));
+    keeping.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_leaves_the_line_holds_up_nobody() {
+    let budget = Budget::new(8 * MIB);
+    let account = budget.without_connection();
+    let kept = account.hold(8 * MIB);
+    let mut first = Purse::new(account.clone());
+    let polled = poll_fn(|cx| Poll::Ready(first.poll_set(cx, 2 * MIB, 2 * MIB))).await;
+    assert!(polled.is_pending());
+    first.stop_waiting();
+    drop(kept);
+    let mut second = Purse::new(account.clone());
+    let given = tokio::time::timeout(Duration::ZERO, grown(&mut second, 2 * MIB)).await;
+    assert_eq!(given, Ok(true));
+    assert!(!budget.is_short());
+}
+
+#[tokio::test(start_paused = true)]
+async fn room_is_not_kept_for_a_call_that_waits_for_something_else() {
+    let budget = Budget::new(8 * MIB);
+    let account = budget.without_connection();
+    let mut room = account.reserve(2 * MIB).await.unwrap();
+    room.while_quick(tokio::time::sleep(Duration::from_millis(10))).await;
+    assert_eq!(budget.usage().used, 2 * MIB);
+    room.while_quick(tokio::time::sleep(Duration::from_secs(60))).await;
+    assert_eq!(budget.usage().used, 0);
 }

@@ -11,6 +11,7 @@ use windlass_proto::tcp::Head;
 
 use super::super::job::{Done, Job};
 use super::{Connection, READ_BYTES_MAX, READ_BYTES_MIN};
+use crate::server::budget::Held;
 
 impl<S, R, F> Connection<'_, S, R, F>
 where
@@ -66,7 +67,8 @@ where
             return true;
         }
         let held = self.held_bytes();
-        let whole = held + Head::read(&self.input).map_or(0, |head| head.frame_bytes());
+        let frame = Head::read(&self.input).map_or(0, |head| head.frame_bytes());
+        let whole = held + frame.saturating_sub(self.input.len());
         self.purse.set_reading(false);
         match self.purse.poll_set(cx, held + self.missing(), whole) {
             Poll::Ready(true) => true,
@@ -87,7 +89,8 @@ where
 
     /// What is in memory for this client: what was read, what is under way, and what was not sent yet.
     fn held_bytes(&self) -> usize {
-        self.input.len() + self.load.bytes + self.out.capacity()
+        let written: usize = self.written.iter().map(Held::bytes).sum();
+        self.input.len() + self.load.bytes + self.out.capacity().saturating_sub(written)
     }
 
     /// Counts that in the memory budget. `reads` says that the client owes the rest of a frame.

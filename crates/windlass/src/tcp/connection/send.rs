@@ -26,8 +26,9 @@ where
     pub(super) fn collect(&mut self, cx: &mut Context<'_>) -> bool {
         let mut answered = false;
         while !self.is_choked() {
-            let Poll::Ready(Some((done, load))) = self.jobs.poll(cx) else { break };
+            let Poll::Ready(Some((mut done, load))) = self.jobs.poll(cx) else { break };
             self.load.take(load);
+            self.written.extend(done.take_held());
             answer::write(&mut self.out, done);
             answered = true;
         }
@@ -51,6 +52,7 @@ where
         }
         self.sent = 0;
         self.out.clear();
+        self.written.clear();
         if self.out.capacity() > WRITE_BYTES_KEPT {
             self.out = Vec::new();
         }

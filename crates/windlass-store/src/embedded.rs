@@ -80,9 +80,9 @@ use crate::backup::Source;
 use crate::store::{
     Capabilities, Claim, Committed, Due, DueSchedules, Durability, Ending, Error, Expire, Extend, Extended,
     Groups, Hold, Insert, InsertWorkflow, Inserted, Ledger, LimitWritten, List, ListLimits, ListOperations,
-    ListQueues, ListSchedules, ListWorkflows, OperationChange, OperationWritten, Page, QueueCounts, Released,
-    Restore, Restored, Scan, ScheduleChange, ScheduleWritten, SetLimit, Settle, Settled, Signals, Span,
-    Store, WorkflowInserted, WriteOperation, WriteSchedule,
+    ListQueues, ListSchedules, ListWorkflows, OperationWritten, Page, QueueCounts, Released, Restore,
+    Restored, Scan, ScheduleChange, ScheduleWritten, SetLimit, Settle, Settled, Signals, Span, Store,
+    WorkflowInserted, WriteOperation, WriteSchedule,
 };
 
 #[derive(Debug)]
@@ -169,10 +169,7 @@ impl Store for EmbeddedStore {
         if transitions.iter().any(saves) && self.shared.is_short() {
             return Err(Error::NoSpace);
         }
-        self.shared.permit_removals(&transitions).await?;
-        let command = Command::Commit { transitions };
-        let entry = command.encode();
-        self.send(command, entry, Reply::Committed).await
+        self.commit_paced(transitions).await
     }
 
     async fn endings(&self, limit: usize) -> Result<Vec<Ending>, Error> {
@@ -291,9 +288,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn write_operation(&self, write: WriteOperation) -> Result<OperationWritten, Error> {
-        if let OperationChange::Step { transitions, .. } = &write.change {
-            self.shared.permit_removals(transitions).await?;
-        }
+        self.shared.permit_step(&write.change).await?;
         let command = Command::Operate { write: Box::new(write) };
         let entry = command.encode();
         self.send(command, entry, Reply::Operated).await

@@ -155,8 +155,8 @@ struct Shared {
     reports: reports::Reports,
     limits_mark: Mutex<limits::Mark>,
     key_locks: key_locks::KeyLocks,
-    /// When all queues were last looked at because there were too many.
-    made_room_at: Mutex<Option<std::time::Instant>>,
+    /// When all queues were last looked at because there were too many, and how many were released.
+    made_room: tokio::sync::Mutex<Option<(std::time::Instant, usize)>>,
     leader: lead::Leader,
     /// It may be this process' turn to lead.
     turn: Notify,

@@ -154,6 +154,7 @@ pub(super) fn save(shared: &Shared, tables: &mut Tables, log: Option<&Reclaimer>
     let room = shared.space.room(need);
     if !shared.space.has_room_for(need) || !can_open_files(shared.space.dir()) {
         tracing::debug!(?need, "no room for a checkpoint");
+        shared.saved.notify_waiters();
         return Ok(Saved::NoRoom);
     }
     let frame = {

@@ -46,7 +46,7 @@ pub(super) struct Shared {
     pub(super) waiting: Mutex<Waiting<Waiter>>,
     pub(super) bell: Bell,
     pub(super) space: Space,
-    /// Rings after every checkpoint.
+    /// Rings after every checkpoint, and after one that had no room.
     pub(super) saved: Notify,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) signals: Arc<Signals>,

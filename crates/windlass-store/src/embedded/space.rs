@@ -12,13 +12,17 @@
 //! Files that the log has prepared and not yet used count as free space, because a part of the reserve is for them: one that it may
 //! fill before the next checkpoint, and one during it. While the disk is short, the log prepares no files.
 
+mod unsaved;
+
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use windlass_core::{Change, Transition};
 
+use self::unsaved::UnsavedCounts;
+pub(super) use self::unsaved::{IndexPages, Unsaved};
 use super::tables::block::BLOCK_BYTES_MAX;
 use super::tables::heap::Room;
 use crate::log::Reclaimer;
@@ -58,70 +62,6 @@ pub fn reserve_bytes_min(segment_bytes: u64) -> u64 {
 /// The disk space that changed tasks of this size will take in the tables. redb rounds pages up to a power of two.
 pub(super) fn debt(unsaved_bytes: u64) -> u64 {
     unsaved_bytes.saturating_mul(2)
-}
-
-/// Changes that no table has yet.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Unsaved {
-    /// The size of the changed tasks.
-    pub(super) bytes: usize,
-    /// Ids that have a row of their own and are added or removed. Each may be anywhere in the index.
-    pub(super) ids: usize,
-    /// Blocks from which tasks are removed, at most. What is left of each is written again.
-    pub(super) blocks: usize,
-}
-
-impl std::ops::Add for Unsaved {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            bytes: self.bytes + other.bytes,
-            ids: self.ids + other.ids,
-            blocks: self.blocks + other.blocks,
-        }
-    }
-}
-
-/// [`Unsaved`], shared between threads.
-#[derive(Debug, Default)]
-struct UnsavedCounts {
-    bytes: AtomicUsize,
-    ids: AtomicUsize,
-    blocks: AtomicUsize,
-}
-
-impl UnsavedCounts {
-    fn get(&self) -> Unsaved {
-        let get = |count: &AtomicUsize| count.load(Ordering::Relaxed);
-        Unsaved { bytes: get(&self.bytes), ids: get(&self.ids), blocks: get(&self.blocks) }
-    }
-
-    fn set(&self, unsaved: Unsaved) {
-        self.bytes.store(unsaved.bytes, Ordering::Relaxed);
-        self.ids.store(unsaved.ids, Ordering::Relaxed);
-        self.blocks.store(unsaved.blocks, Ordering::Relaxed);
-    }
-
-    /// Adds a submit, which removes nothing.
-    fn add(&self, submit: Unsaved) {
-        self.bytes.fetch_add(submit.bytes, Ordering::Relaxed);
-        self.ids.fetch_add(submit.ids, Ordering::Relaxed);
-    }
-
-    fn sub(&self, submit: Unsaved) {
-        self.bytes.fetch_sub(submit.bytes, Ordering::Relaxed);
-        self.ids.fetch_sub(submit.ids, Ordering::Relaxed);
-    }
-}
-
-/// The pages of the index, as of the last checkpoint, in bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct IndexPages {
-    /// Pages in use. A checkpoint copies each at most once.
-    pub(super) used: u64,
-    /// Free pages that the next checkpoint reuses.
-    pub(super) free: u64,
 }
 
 /// The most that a checkpoint may write.
@@ -249,16 +189,20 @@ impl Space {
         (rows as u64).saturating_mul(PAGE_BYTES).min(used).saturating_sub(free)
     }
 
-    /// Whether the next checkpoint has room for these removals too. The first ones after a checkpoint always have it.
+    /// Whether nothing was removed since the last checkpoint.
+    pub(super) fn has_no_removals(&self) -> bool {
+        self.unsaved.get().blocks == 0
+    }
+
+    /// Whether the next checkpoint has room for these removals too.
     pub(super) fn has_room_to_remove(&self, removals: Unsaved) -> bool {
-        let unsaved = self.unsaved.get();
-        let all = unsaved + removals;
+        let all = self.unsaved.get() + removals;
         let rows = all.ids.saturating_add(all.blocks.saturating_mul(ROWS_OF_BLOCK));
         let need = debt(all.bytes as u64)
             .saturating_add(self.pages_for(rows))
             .saturating_add((all.blocks as u64).saturating_mul(BLOCK_BYTES_MAX as u64));
         // A half, because the rows of ids and orders vary in size.
-        (unsaved.ids == 0 && unsaved.blocks == 0) || need <= self.available_bytes() / 2
+        need <= self.available_bytes() / 2
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -390,97 +334,4 @@ fn free_bytes(dir: &std::path::Path) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SEGMENT: u64 = 4 << 20;
-
-    /// A disk with this much free space, which is not asked again.
-    fn space(free: u64, reserve_bytes: u64) -> Space {
-        let space = Space::new(PathBuf::from("/"), reserve_bytes, SEGMENT);
-        space.free.store(free, Ordering::Relaxed);
-        space.answered_ms.store(u64::MAX, Ordering::Relaxed);
-        space
-    }
-
-    fn bytes(bytes: usize) -> Unsaved {
-        Unsaved { bytes, ..Unsaved::default() }
-    }
-
-    #[test]
-    fn ids_count_with_the_pages_that_they_may_change() {
-        let space = space(110 << 20, 100 << 20);
-        let ids = |ids| Unsaved { ids, ..Unsaved::default() };
-        assert!(space.admit(ids(1_000_000)).is_ok(), "an index without pages has none to copy");
-        space.note_index(IndexPages { used: 20 << 20, free: 0 });
-        assert!(space.admit(ids(2560)).is_ok());
-        assert!(space.admit(ids(2561)).is_err(), "one page more than there is room for");
-        space.note_unsaved(ids(1300));
-        assert!(space.admit(ids(1261)).is_err());
-        assert!(space.is_tight());
-        space.note_index(IndexPages { used: 10 << 20, free: 0 });
-        assert!(space.admit(ids(1_000_000)).is_ok(), "no page is copied twice");
-        space.note_index(IndexPages { used: 20 << 20, free: 10 << 20 });
-        assert!(space.admit(ids(1_000_000)).is_ok(), "free pages are used first");
-    }
-
-    #[test]
-    fn removals_wait_for_a_checkpoint_when_it_would_not_fit() {
-        // As much as the whole disk that the tests run on.
-        let space = space(0, 0);
-        let many = Unsaved { blocks: usize::MAX / ROWS_OF_BLOCK / 2, ..Unsaved::default() };
-        assert!(space.has_room_to_remove(many), "the first ones always fit");
-        space.note_unsaved(Unsaved { blocks: 1, ..Unsaved::default() });
-        assert!(!space.has_room_to_remove(many));
-        assert!(space.has_room_to_remove(Unsaved { blocks: 1, ..Unsaved::default() }));
-    }
-
-    #[test]
-    fn the_least_reserve_is_enough_for_every_checkpoint() {
-        let reserve = reserve_bytes_min(SEGMENT);
-        for unsaved in [0_u64, 1 << 20, 48 << 20, 1 << 40] {
-            let least = reserve + debt(unsaved);
-            let need = Need { unsaved_bytes: unsaved, rewritten_bytes: SLACK_BYTES };
-            for (free, accepted) in [(least - 1, false), (least, true)] {
-                let space = space(free, reserve);
-                space.note_unsaved(bytes(unsaved as usize));
-                assert_eq!(space.admit(bytes(0)).is_ok(), accepted, "{unsaved} {free}");
-            }
-            // The log fills a file before the checkpoint begins, and may need one more during it.
-            for prepared in 0..=LOG_FILES {
-                let free = least - prepared * SEGMENT;
-                let (free, left) = match prepared.checked_sub(1) {
-                    Some(left) => (free, left * SEGMENT),
-                    None => (free - SEGMENT, 0),
-                };
-                assert!(space(least, reserve).fits(need, free, left), "{unsaved} {prepared}");
-            }
-            assert!(
-                !space(least, reserve).fits(need, least - SEGMENT - 1, 0),
-                "no more is kept than is needed"
-            );
-        }
-    }
-
-    #[test]
-    fn what_is_on_its_way_counts_until_it_is_answered() {
-        let space = space((100 << 20) + 10 * 3, 100 << 20);
-        let first = space.admit(bytes(6)).unwrap();
-        assert!(matches!(space.admit(bytes(5)), Err(Error::NoSpace)));
-        let second = space.admit(bytes(4)).unwrap();
-        drop((first, second));
-        assert!(space.admit(bytes(10)).is_ok());
-        assert!(!space.is_short());
-    }
-
-    #[test]
-    fn what_is_not_saved_is_saved_before_new_tasks_are_refused() {
-        let space = space(110 << 20, 100 << 20);
-        space.note_unsaved(bytes(1 << 20));
-        assert!(!space.is_tight() && !space.is_short());
-        space.note_unsaved(bytes(3 << 20));
-        assert!(space.is_tight() && !space.is_short());
-        space.note_unsaved(bytes(6 << 20));
-        assert!(space.is_tight() && space.is_short());
-    }
-}
+mod tests;

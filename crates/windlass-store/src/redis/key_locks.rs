@@ -65,8 +65,11 @@ impl KeyLocks {
         let mut turns = Vec::with_capacity(keys.len());
         for key in keys {
             let line = Arc::clone(self.0.lock().entry(key.clone()).or_default());
-            let mut turn = Turn { locks: self, key, line: Some(Arc::clone(&line)), guard: None };
-            turn.guard = line.take_turn(until).await;
+            let mut turn = Turn { locks: self, key, line: Some(line), guard: None };
+            // No other handle of the line: the one who gives up here must see whether it is the last.
+            if let Some(line) = &turn.line {
+                turn.guard = line.take_turn(until).await;
+            }
             turns.push(turn);
         }
         turns

@@ -32,14 +32,17 @@ impl Shared {
 
     /// There are as many queues as there may be: releases all without tasks. Returns whether it is worth another try.
     pub(super) async fn make_room(&self) -> Result<bool, Error> {
-        {
-            let mut last = self.made_room_at.lock();
-            if last.is_some_and(|at| at.elapsed() < MAKE_ROOM_EVERY) {
-                return Ok(false);
-            }
-            *last = Some(Instant::now());
+        let asked = Instant::now();
+        // Those who ask meanwhile wait for this look, and use what it found.
+        let mut last = self.made_room.lock().await;
+        match *last {
+            Some((ended, released)) if ended >= asked => return Ok(released > 0),
+            Some((ended, _)) if ended.elapsed() < MAKE_ROOM_EVERY => return Ok(false),
+            _ => {}
         }
-        Ok(self.release(Idle::All).await? > 0)
+        let released = self.release(Idle::All).await?;
+        *last = Some((Instant::now(), released));
+        Ok(released > 0)
     }
 
     async fn release(&self, idle: Idle) -> Result<usize, Error> {

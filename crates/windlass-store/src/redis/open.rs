@@ -140,7 +140,7 @@ impl RedisStore {
             reports: Default::default(),
             limits_mark: Default::default(),
             key_locks: Default::default(),
-            made_room_at: Default::default(),
+            made_room: Default::default(),
             leader: Default::default(),
             turn: Default::default(),
             stirred: Default::default(),

@@ -12,6 +12,8 @@ use crate::store::Error;
 const ID_ROW_BYTES: u64 = 640;
 /// What a row of the table of ids takes besides the id.
 const ID_ROW_OVERHEAD: u64 = 32;
+/// The most that the rows of one task take in the index: the largest row of ids, twice, and pages for the others.
+const TASK_ROWS_BYTES: u64 = 256 * 1024;
 /// Rows of blocks that a page has at least.
 const BLOCK_ROWS: u64 = 32;
 /// The most that a row of a queue or type takes, likewise.
@@ -51,11 +53,9 @@ pub(super) fn need(shared: &Shared) -> Result<Need, Error> {
     };
     let names = (names * PAGE_BYTES).min((snapshot.names_len()? + names) * NAME_ROW_BYTES);
     let index = shared.space.index_pages();
-    // Each page of the index is copied at most once, and each task is in one block.
-    let worst = Need {
-        unsaved_bytes,
-        rewritten_bytes: tasks * BLOCK_BYTES_MAX as u64 + index.used + debt(unsaved_bytes) + names,
-    };
+    // Each page of the index is copied at most once.
+    let rows = (tasks * TASK_ROWS_BYTES).min(index.used + debt(unsaved_bytes));
+    let worst = Need { unsaved_bytes, rewritten_bytes: tasks * BLOCK_BYTES_MAX as u64 + rows + names };
     if shared.space.fits_now(worst) {
         return Ok(worst);
     }

@@ -184,8 +184,10 @@ async fn room_is_not_kept_for_a_call_that_waits_for_something_else() {
     let budget = Budget::new(8 * MIB);
     let account = budget.without_connection();
     let mut room = account.reserve(2 * MIB).await.unwrap();
+    // sleep: simulated time, a call that is quick.
     room.while_quick(tokio::time::sleep(Duration::from_millis(10))).await;
     assert_eq!(budget.usage().used, 2 * MIB);
+    // sleep: simulated time, a call that waits.
     room.while_quick(tokio::time::sleep(Duration::from_secs(60))).await;
     assert_eq!(budget.usage().used, 0);
 }

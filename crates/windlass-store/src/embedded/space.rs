@@ -6,8 +6,9 @@
 //! A checkpoint that runs out of room half-way stops the store, because the state on the disk is then unknown. So it begins only
 //! if there is room for all that it may write ([`Space::has_room_for`]) and for a file that the log may create meanwhile.
 //! Tasks that are accepted and not yet saved count as disk space in use, with the overhead of redb ([`debt`]). Ids that clients chose count
-//! with a page of the index each, because redb copies every page that changes. Thus a reserve of [`reserve_bytes_min`] is enough for every
-//! checkpoint, whatever its size.
+//! with a page of the index each, because redb copies every page that changes. Thus a reserve of [`reserve_bytes_min`] is enough for the
+//! checkpoint of all accepted tasks, whatever their size. Changes to scattered tasks may need more, because the rest of each block is written
+//! again. Such a checkpoint does not begin, and the log continues in the reserve.
 //!
 //! Files that the log has prepared and not yet used count as free space, because a part of the reserve is for them: one that it may
 //! fill before the next checkpoint, and one during it. While the disk is short, the log prepares no files.

@@ -33,7 +33,7 @@ impl Shared {
     /// There are as many queues as there may be: releases all without tasks. Returns whether it is worth another try.
     pub(super) async fn make_room(&self) -> Result<bool, Error> {
         let asked = Instant::now();
-        // Those who ask meanwhile wait for this look, and use what it found.
+        // Concurrent callers wait for this scan and share its result.
         let mut last = self.made_room.lock().await;
         match *last {
             Some((ended, released)) if ended >= asked => return Ok(released > 0),

@@ -43,7 +43,7 @@ pub(in crate::embedded) fn has_own_row(id: &str) -> bool {
     id.len() != 36 || id.as_bytes()[VERSION_AT] != b'7'
 }
 
-/// How many of them do.
+/// Counts the ids that have a row of their own.
 pub(in crate::embedded) fn own_rows<'a>(ids: impl Iterator<Item = &'a TaskId>) -> usize {
     ids.filter(|id| has_own_row(id.as_str())).count()
 }

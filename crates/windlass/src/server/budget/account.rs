@@ -185,7 +185,8 @@ impl Held {
         }
     }
 
-    /// Keeps the room for a call, unless that takes long: it may wait for something else than memory, and others need the room.
+    /// Runs a call and keeps the room for its answer. A call that takes longer than [`QUICK`] loses the room, because it probably waits for
+    /// something other than memory.
     pub(crate) async fn while_quick<T>(&mut self, call: impl Future<Output = T>) -> T {
         let mut call = std::pin::pin!(call);
         if self.bytes > 0 {

@@ -155,7 +155,7 @@ async fn those_who_hold_little_have_their_part_when_others_take_more_than_the_bu
         clients.iter().all(|it| !it.is_cut()) && !late.is_cut(),
         "little is not cut for those who want much"
     );
-    // What grows large gives up nothing that it has, and what shrinks gives its part back.
+    // A purse that shrinks returns its part.
     purses[0].set(0);
     assert!(grown(&mut one_more, 128 * KIB).await);
     drop((purses, one_more, kept));
@@ -164,7 +164,7 @@ async fn those_who_hold_little_have_their_part_when_others_take_more_than_the_bu
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_leaves_the_line_holds_up_nobody() {
+async fn a_purse_that_leaves_the_line_delays_nobody() {
     let budget = Budget::new(8 * MIB);
     let account = budget.without_connection();
     let kept = account.hold(8 * MIB);
